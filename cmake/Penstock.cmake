@@ -1,0 +1,60 @@
+# Build rules shared by every folder: one folder is one static library and one namespace.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+# Asserts stay on: they mark programmer errors and cost nothing outside kernels, which use none.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+
+find_program(PENSTOCK_CCACHE ccache)
+if(PENSTOCK_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PENSTOCK_CCACHE})
+endif()
+
+find_package(Threads REQUIRED)
+
+add_library(penstock_options INTERFACE)
+target_include_directories(penstock_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(penstock_options INTERFACE -Wall -Wextra -ffp-contract=off $<$<BOOL:${PENSTOCK_WERROR}>:-Werror>)
+target_link_libraries(penstock_options INTERFACE Threads::Threads)
+if(PENSTOCK_SANITIZE)
+  target_compile_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
+endif()
+
+# penstock_subdirectories(ROOT folder...): adds each folder that exists (a folder is made when its first line is needed).
+function(penstock_subdirectories root)
+  foreach(folder IN LISTS ARGN)
+    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${root}/${folder}/CMakeLists.txt)
+      add_subdirectory(${root}/${folder})
+    endif()
+  endforeach()
+endfunction()
+
+# penstock_library(NAME SOURCES a.cpp ... [DEPS penstock libraries ...] [LINK third-party targets ...])
+# NAME is the folder below src/ with / written as _ (exec/cpu is exec_cpu).
+function(penstock_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LINK" ${ARGN})
+  add_library(penstock_${name} STATIC ${ARG_SOURCES})
+  add_library(penstock::${name} ALIAS penstock_${name})
+  list(TRANSFORM ARG_DEPS PREPEND penstock_)
+  target_link_libraries(penstock_${name} PUBLIC penstock_options ${ARG_DEPS} ${ARG_LINK})
+endfunction()
+
+# penstock_test(NAME SOURCES a.cpp ... DEPS libraries ... [SLOW]): one GoogleTest program and one ctest entry.
+function(penstock_test name)
+  cmake_parse_arguments(ARG "SLOW" "" "SOURCES;DEPS;LINK" ${ARGN})
+  add_executable(${name}_test ${ARG_SOURCES})
+  list(TRANSFORM ARG_DEPS PREPEND penstock_)
+  target_link_libraries(${name}_test PRIVATE penstock_options ${ARG_DEPS} ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_definitions(${name}_test PRIVATE PENSTOCK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  add_test(NAME ${name} COMMAND ${name}_test)
+  if(ARG_SLOW)
+    set_tests_properties(${name} PROPERTIES LABELS slow)
+  endif()
+endfunction()

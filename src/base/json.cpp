@@ -1,0 +1,72 @@
+#include "base/json.h"
+
+#include <string>
+
+#include "base/error.h"
+
+namespace penstock::base {
+namespace {
+
+/// Calls on_char for every character outside strings and copies the rest; on_char returns how many it consumed.
+template <class OnChar>
+void scan_outside_strings(std::string_view text, OnChar on_char) {
+  bool in_string = false;
+  for (size_t i = 0; i < text.size();) {
+    if (in_string && text[i] == '\\') {
+      i += 2;
+    } else if (text[i] == '"') {
+      in_string = !in_string;
+      ++i;
+    } else {
+      i += in_string ? 1 : on_char(i);
+    }
+  }
+}
+
+void check_depth(std::string_view text, std::string_view what, int max_depth) {
+  int depth = 0;
+  scan_outside_strings(text, [&](size_t i) {
+    if (text[i] == '[' || text[i] == '{') ++depth;
+    if (text[i] == ']' || text[i] == '}') --depth;
+    if (depth > max_depth) {
+      throw Error(Code::kInvalidRequest, "[base.json] expected " + std::string(what) + " nested at most " +
+                                             std::to_string(max_depth) + " levels; got more");
+    }
+    return 1;
+  });
+}
+
+std::string without_python_numbers(std::string_view text) {
+  std::string out;
+  size_t copied = 0;
+  const auto replace = [&](size_t at, size_t length, std::string_view by) {
+    out.append(text.substr(copied, at - copied)).append(by);
+    copied = at + length;
+    return length;
+  };
+  scan_outside_strings(text, [&](size_t i) -> size_t {
+    if (text.substr(i).starts_with("Infinity")) return replace(i, 8, "1.7976931348623157e308");
+    if (text.substr(i).starts_with("NaN")) return replace(i, 3, "null");
+    return 1;
+  });
+  out.append(text.substr(copied));
+  return out;
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, std::string_view what, int max_depth) {
+  check_depth(text, what, max_depth);
+  try {
+    return Json::parse(text);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Code::kInvalidRequest, "[base.json] expected JSON in " + std::string(what) + "; got " + error.what());
+  }
+}
+
+Json parse_python_json(std::string_view text, std::string_view what) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  return parse_json(without_python_numbers(text), what);
+}
+
+}  // namespace penstock::base
