@@ -1,5 +1,5 @@
-// The one exception type of the program. A code says what kind of failure it is; each API surface has one table from
-// code to its own error shape. Expected outcomes are return values, not errors.
+// The one exception type of the program. A code says what kind of failure it is; each API surface has one
+// table from code to its own error shape. Expected outcomes are return values, not errors.
 #pragma once
 
 #include <stdexcept>

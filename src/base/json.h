@@ -13,8 +13,8 @@ using Json = nlohmann::ordered_json;
 /// Throws Error(kInvalidRequest).
 Json parse_json(std::string_view text, std::string_view what, int max_depth = 128);
 
-/// JSON as Python's json module writes it, for the files of a model directory: a byte order mark is skipped, NaN is
-/// read as null and Infinity as the largest double.
+/// JSON as Python's json module writes it, for the files of a model directory: a byte order mark is skipped,
+/// NaN is read as null and Infinity as the largest double.
 Json parse_python_json(std::string_view text, std::string_view what);
 
 }  // namespace penstock::base

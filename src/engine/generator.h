@@ -1,0 +1,83 @@
+// What everything above the engine knows of it: submit a job of token ids, get token ids back, cancel.
+// Implemented by Engine and by the scripted generator of the tests. Thread-safe. No strings: text begins
+// above.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/sample.h"
+
+namespace penstock::engine {
+
+/// One generation.
+struct Job {
+  std::vector<int32_t> prompt;  // at least one id
+  int32_t max_tokens = 0;       // at least 1; cut by the engine to the room that the context leaves
+  ops::SampleParams params;     // its bias range is set by the engine
+  std::vector<ops::Bias> biases;
+  std::vector<int32_t> stop_ids;  // a drawn stop id ends the sequence and is not delivered
+  int32_t top_logprobs = 0;
+};
+
+struct Token {
+  int32_t id = -1;
+  float logprob = 0;  // natural log, of the model's own distribution
+  std::vector<ops::TopToken> top;
+};
+
+enum class Finish : uint8_t { kStop, kLength, kCancelled, kFailed };
+
+/// How a job was served; the source of usage, timings and the response's receipt.
+struct Receipt {
+  Finish finish = Finish::kFailed;
+  int32_t stop_id = -1;  // the id that ended it, -1 none
+  std::string error;     // for kFailed
+  int32_t prompt_tokens = 0;
+  int32_t completion_tokens = 0;  // delivered ids
+  int32_t cached_tokens = 0;
+  int32_t max_batch_width = 0;  // most sequences in a step that this one shared
+  double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
+  std::string executor;
+};
+
+/// Receives one job's results on the engine thread: must neither block nor throw. on_finish is the last call,
+/// made once.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void on_tokens(std::span<const Token> tokens) = 0;
+  virtual void on_finish(const Receipt& receipt) = 0;
+};
+
+/// Counters since start and gauges of now.
+struct Counters {
+  uint64_t submitted = 0, finished = 0, cancelled = 0, failed = 0, refused = 0;
+  uint64_t prompt_tokens = 0, completion_tokens = 0, steps = 0;
+  uint64_t running = 0, waiting = 0;
+  uint64_t blocks_used = 0, blocks_total = 0;
+  uint64_t max_batch_width = 0;
+};
+
+class Generator {
+ public:
+  virtual ~Generator() = default;
+
+  /// Returns the job's id. Throws Error(kOverloaded) when the queue is full, kContextLength when the prompt
+  /// does not fit, kInvalidRequest for ids outside the vocabulary, kUnavailable after stop().
+  virtual uint64_t submit(Job job, std::shared_ptr<Sink> sink) = 0;
+
+  /// Ends the job at the next step boundary; its sink gets on_finish(kCancelled). Unknown and ended ids are
+  /// ignored.
+  virtual void cancel(uint64_t id) = 0;
+
+  virtual Counters counters() const = 0;
+
+  /// Cancels what runs, joins the thread. Later submits throw.
+  virtual void stop() = 0;
+};
+
+}  // namespace penstock::engine

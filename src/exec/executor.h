@@ -1,0 +1,126 @@
+// One model on one device. Used by the engine thread only, except measure and load (loader thread). Inputs
+// are plain data, copied before a call returns; outputs belong to the executor until release().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/plan.h"
+#include "ops/sample.h"
+
+namespace penstock::exec {
+
+/// In Batch::tokens: "the token that the slot drew last, known only to the device".
+inline constexpr int32_t kOnDevice = -1;
+
+/// Picks the arithmetic of a token; the size of a batch never does.
+enum class Role : uint8_t { kPrompt, kGenerated };
+
+/// One sequence in one step.
+struct Row {
+  int32_t slot = 0;
+  Role role = Role::kPrompt;
+  int32_t first_token = 0, n_tokens = 0;  // range in Batch::tokens
+  int32_t position = 0;                   // of the first token
+  int32_t n_logits = 0;                   // logits are wanted of the last n_logits tokens
+};
+
+/// Block `index` of a slot's table in a KV group becomes `block`; -1: released, never read again.
+struct TableEdit {
+  int32_t slot = 0, kv_group = 0, index = 0, block = -1;
+};
+
+/// One ragged step. Rows of role kGenerated come first. Logit rows are numbered in row order.
+struct Batch {
+  std::span<const Row> rows;
+  std::span<const int32_t> tokens;  // [T] ids or kOnDevice
+  std::span<const TableEdit> table_edits;
+};
+
+/// Draws from one logit row, or hands it to the host. A drawn token becomes the slot's last token and is
+/// counted.
+struct SampleRow {
+  int32_t logit_row = 0;
+  ops::SampleParams params;
+  int32_t top_logprobs = 0;
+  bool host_logits = false;  // copy the logits out instead of drawing
+};
+
+struct SampleBatch {
+  std::span<const SampleRow> rows;
+  std::span<const ops::Bias> biases;
+};
+
+enum class RowError : uint8_t { kNone, kNotFinite };
+
+/// Results, one entry for each SampleRow.
+struct StepOutput {
+  std::span<const int32_t> tokens;                  // [S] drawn, -1 for host_logits or a failed row
+  std::span<const float> logprobs;                  // [S]
+  std::span<const std::vector<ops::TopToken>> top;  // [S]
+  std::span<const float> logits;                    // [rows with host_logits, vocab]
+  std::span<const RowError> errors;                 // [S] a failed row fails alone
+};
+
+struct Limits {
+  int32_t max_slots = 8;           // sequences that hold state at the same time
+  int32_t max_batch_tokens = 512;  // tokens of one step
+  int32_t max_context = 0;         // positions of one sequence
+  std::vector<int32_t> n_blocks;   // blocks of each KV group
+  int32_t threads = 0;             // compute threads, 0: as many as the process may use
+  bool exact = false;              // no quantised activations, float32 cache
+};
+
+/// Bytes that load() will hold, for admission.
+struct MemoryPlan {
+  size_t weight_bytes = 0;
+  std::vector<size_t> block_bytes;  // of one block of each KV group
+  size_t slot_bytes = 0;
+  size_t scratch_bytes = 0;
+};
+
+/// What an executor can do and promises.
+struct Caps {
+  std::string name;             // "cpu", "mlx"
+  std::string detail;           // "avx2, 2 threads, int8 activations"
+  int32_t block_tokens = 64;    // positions of one KV block
+  int32_t steps_in_flight = 1;  // forwards that may be launched before the oldest is waited for
+  bool bit_stable =
+      false;  // a row's bits do not depend on its batch, its neighbours or how its prompt was cut
+};
+
+using Ticket = uint64_t;
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  virtual const Caps& caps() const = 0;
+
+  /// Throws Error(kUnsupported) naming the operation or weight format that this executor lacks.
+  virtual MemoryPlan measure(const models::Plan& plan, const ops::WeightTable& weights,
+                             const Limits& limits) = 0;
+
+  /// Takes the whole plan or throws as measure does. `plan` and `weights` must outlive the executor.
+  virtual void load(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits) = 0;
+
+  /// Starts a new sequence in the slot: forgets its table, counts `prompt` for the repetition penalty.
+  virtual void reset_slot(int32_t slot, std::span<const int32_t> prompt) = 0;
+
+  /// Enqueues a step; never waits for the device.
+  virtual Ticket forward(const Batch& batch) = 0;
+
+  /// Enqueues drawing behind the forward; at most once a ticket. Needed only where a row has logits.
+  virtual void sample(Ticket ticket, const SampleBatch& batch) = 0;
+
+  /// Waits for forward and sample of the ticket. A failed step throws here; its rows are lost, others are
+  /// not.
+  virtual const StepOutput& wait(Ticket ticket) = 0;
+
+  virtual void release(Ticket ticket) = 0;
+};
+
+}  // namespace penstock::exec

@@ -1,0 +1,36 @@
+// A model that is ready to serve: its names, its codec, its generator and its defaults.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/generator.h"
+#include "text/codec.h"
+
+namespace penstock::pool {
+
+/// What generation_config.json asks for; absent where it does not say.
+struct GenerationDefaults {
+  std::optional<float> temperature, top_p, min_p, repetition_penalty;
+  std::optional<int32_t> top_k;
+};
+
+struct Model {
+  std::string id;                  // the name it is served under
+  std::vector<std::string> names;  // other names it answers to
+  int64_t created = 0;             // unix seconds
+  std::string family;              // "llama"
+  std::string format;              // "affine 4-bit group 32"
+  std::string executor;            // "cpu"
+  std::string executor_detail;
+  int32_t context_length = 0;  // tokens
+  std::vector<int32_t> stop_ids;
+  GenerationDefaults defaults;
+  std::shared_ptr<text::Codec> codec;
+  std::shared_ptr<engine::Generator> generator;
+};
+
+}  // namespace penstock::pool

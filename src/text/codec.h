@@ -1,0 +1,39 @@
+// Text to token ids and back for one model, and its chat template. Implemented by the real tokenizer and by
+// the scripted engine of the tests. Immutable and thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace penstock::text {
+
+class Codec {
+ public:
+  virtual ~Codec() = default;
+
+  /// `add_special` adds what the tokenizer adds around a text (BOS); `parse_special` reads "<|im_end|>" as
+  /// that token, not as text (templates yes, user text no).
+  virtual std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const = 0;
+
+  /// The bytes that a token adds to the text; may be part of a UTF-8 character. Empty for ids without a
+  /// token.
+  virtual std::string_view piece(int32_t id) const = 0;
+
+  /// Control tokens, which are not shown.
+  virtual bool is_special(int32_t id) const = 0;
+
+  virtual int32_t vocab_size() const = 0;
+
+  virtual bool has_template() const = 0;
+
+  /// Renders the chat template; `context` has messages, tools, add_generation_prompt and what else the
+  /// template may read. Throws Error(kInvalidRequest) with the template's own text when it refuses the
+  /// conversation.
+  virtual std::string render(const base::Json& context) const = 0;
+};
+
+}  // namespace penstock::text
