@@ -48,8 +48,14 @@ struct Draw {
 /// Gumbel noise in float32 from a counter: the same for the same arguments on every executor.
 float gumbel(uint64_t seed, int32_t position, int32_t token);
 
-/// Draws the token at `position`. `logits` [vocab] are the model's own; `counts` may name a token once at
-/// most. Ties go to the smaller id. Throws Error(kInternal) when no logit is finite.
+/// Throws Error(kInvalidRequest) naming the parameter that is out of range.
+void check(const SampleParams& params);
+
+/// Draws the token at `position`, which is one more than the position of the token whose logits these are.
+/// `logits` [vocab] are the model's own; `biases` are this row's; `counts` may name a token once at most.
+/// `n_top` alternatives with their logprobs; -1: no logprob either, which saves a pass. Top-p shares are of
+/// what top-k left, min-p is relative to the largest. Ties go to the smaller id, -infinity is never drawn.
+/// Throws Error(kInternal) when a logit is NaN or +infinity or none is finite.
 Draw sample(std::span<const float> logits, const SampleParams& params, std::span<const Bias> biases,
             std::span<const TokenCounts> counts, int32_t position, int32_t n_top);
 
