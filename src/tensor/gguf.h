@@ -53,8 +53,8 @@ class Gguf {
   double number(std::string_view key) const;
   bool boolean(std::string_view key) const;
   std::string_view text(std::string_view key) const;
-  std::vector<int64_t> integers(std::string_view key) const;
-  std::vector<float> numbers(std::string_view key) const;
+  std::span<const int64_t> integers(std::string_view key) const;
+  std::span<const float> numbers(std::string_view key) const;
   std::span<const std::string_view> texts(std::string_view key) const;
 
   // The same with a value for an absent key; a value of the wrong type is still an error.
@@ -71,6 +71,8 @@ class Gguf {
 
  private:
   friend class GgufParser;
+
+  const GgufValue& get(std::string_view key, std::string_view expected) const;
 
   std::string what_;
   std::map<std::string, GgufValue, std::less<>> metadata_;

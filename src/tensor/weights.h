@@ -30,7 +30,8 @@ class Weights {
   /// The table entry itself, for block formats. Marks it used.
   const StoredTensor& take_stored(std::string_view name);
 
-  /// Marks every tensor used whose full name (prefix and all) matches; `*` stands for any run of characters.
+  /// Marks every tensor used whose name matches (the prefix goes in front of the pattern); `*` stands for any
+  /// run of characters.
   void ignore(std::string_view pattern);
 
   /// Throws Error(kCorrupt) with the count and the first ten names that nobody took or ignored.

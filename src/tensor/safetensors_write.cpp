@@ -1,0 +1,73 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "tensor/safetensors.h"
+
+namespace penstock::tensor {
+namespace {
+
+constexpr size_t kHeaderAlignment = 8;
+
+base::Error failed(const std::filesystem::path& path, const std::string& action) {
+  return base::Error(base::Code::kIo, "[tensor.write_safetensors] expected to " + action + " " +
+                                          path.string() + "; got " + std::strerror(errno));
+}
+
+std::string header_of(std::span<const NamedView> tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  base::Json header = base::Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  size_t offset = 0;
+  for (const auto& [name, view] : tensors) {
+    header[name] = {{"dtype", tensor::name(view.dtype)},
+                    {"shape", view.shape},
+                    {"data_offsets", {offset, offset + view.bytes.size()}}};
+    offset += view.bytes.size();
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
+  return text;
+}
+
+struct Close {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+void write_all(const std::filesystem::path& path, const std::string& header,
+               std::span<const NamedView> tensors) {
+  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "wb"));
+  if (!file) throw failed(path, "create");
+  const uint64_t length = header.size();
+  bool ok = std::fwrite(&length, sizeof length, 1, file.get()) == 1;
+  ok = ok && std::fwrite(header.data(), 1, header.size(), file.get()) == header.size();
+  for (const NamedView& tensor : tensors) {
+    const std::span<const std::byte> bytes = tensor.view.bytes;
+    ok = ok && (bytes.empty() || std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size());
+  }
+  if (!ok || std::fflush(file.get()) != 0 || ::fsync(::fileno(file.get())) != 0) throw failed(path, "write");
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path, std::span<const NamedView> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::filesystem::path partial = path;
+  partial += "." + std::to_string(::getpid()) + ".incomplete";
+  try {
+    write_all(partial, header_of(tensors, metadata), tensors);
+    if (std::rename(partial.c_str(), path.c_str()) != 0) throw failed(path, "rename into");
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(partial, ignored);
+    throw;
+  }
+}
+
+}  // namespace penstock::tensor
