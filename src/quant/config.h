@@ -29,9 +29,9 @@ struct Config {
   /// range.
   static Config parse(const base::Json& config);
 
-  /// What the config says of the module at `path` ("model.layers.0.mlp.up_proj"), with or without a leading
-  /// "language_model." on either side. Outer empty: nothing; inner empty: keep floating point.
-  std::optional<std::optional<Params>> find(std::string_view path) const;
+  /// What the config says of the module at `path` ("model.layers.0.mlp.up_proj") alone, with or without a
+  /// leading "language_model." on either side. Outer empty: nothing; inner empty: keep floating point.
+  std::optional<std::optional<Params>> find_override(std::string_view path) const;
 };
 
 }  // namespace penstock::quant

@@ -48,6 +48,9 @@ class Format {
 
   /// One sentence for the documentation.
   virtual std::string_view describe() const = 0;
+
+ protected:
+  [[noreturn]] void no_codes() const;
 };
 
 /// Every format, in the order of the documentation.

@@ -1,0 +1,42 @@
+#include "quant/format_list.h"
+#include "quant/small_float.h"
+
+namespace penstock::quant {
+namespace {
+
+class Mxfp8 final : public Format {
+ public:
+  std::string_view name() const override { return "mxfp8"; }
+  bool integer_codes(const Matrix&) const override { return false; }
+  int code_bits(const Matrix&) const override { return 0; }
+  int code_group(const Matrix&) const override { return 0; }
+  void codes(const Matrix&, int64_t, RowCodes) const override { no_codes(); }
+
+  void dequantize(const Matrix& matrix, int64_t row, std::span<float> out) const override {
+    const int64_t stored = matrix.stored_row(row);
+    const std::byte* code = matrix.codes.bytes.data() + static_cast<size_t>(stored * matrix.cols);
+    const std::byte* scale =
+        matrix.scales.bytes.data() + static_cast<size_t>(stored * (matrix.cols / matrix.group_size));
+    for (int64_t c = 0; c < matrix.cols; ++c) {
+      out[static_cast<size_t>(c)] = e8m0_to_f32(static_cast<uint8_t>(scale[c / matrix.group_size])) *
+                                    e4m3_to_f32(static_cast<uint8_t>(code[c]));
+    }
+  }
+
+  size_t row_bytes(const Matrix& matrix) const override {
+    return static_cast<size_t>(matrix.cols + matrix.cols / matrix.group_size);
+  }
+
+  std::string_view describe() const override {
+    return "OCP MXFP8: E4M3 codes in groups of 32, a power-of-two scale (E8M0) per group";
+  }
+};
+
+}  // namespace
+
+const Format& mxfp8() {
+  static const Mxfp8 format;
+  return format;
+}
+
+}  // namespace penstock::quant
