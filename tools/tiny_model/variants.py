@@ -21,13 +21,18 @@ def rope_changes():
         change("rope_scaling.type", {"rope_scaling": {"type": "linear", "factor": 4.0}}),
         change("rope_scaling.llama3", {"rope_scaling": LLAMA3}),
         change("rope_scaling.yarn", {"rope_scaling": YARN}),
-        change("rope_scaling.beta_fast", {"rope_scaling": {**YARN, "beta_fast": 4.0, "beta_slow": 2.0}}),
+        change("rope_scaling.beta_fast", {"rope_scaling": {**YARN, "beta_fast": 2.0, "beta_slow": 0.25}}),
         change("rope_scaling.attention_factor", {"rope_scaling": {**YARN, "attention_factor": 1.5}}, or_error=True),
         change("rope_scaling.mscale", {"rope_scaling": {**YARN, "mscale": 2.0, "mscale_all_dim": 0.5}}, or_error=True),
         change("rope_scaling.rope_type", {"rope_scaling": {"rope_type": "no-such-type", "factor": 4.0}}, "error"),
         change("rope_parameters", {"rope_theta": None, "rope_scaling": None,
                                    "rope_parameters": {**LLAMA3, "rope_theta": 500.0}}),
     ]
+
+
+def llama3_changes():
+    values = {"factor": 2.0, "low_freq_factor": 2.0, "high_freq_factor": 16.0, "original_max_position_embeddings": 32}
+    return [change(f"rope_scaling.{field}", {"rope_scaling": {field: value}}) for field, value in values.items()]
 
 
 def shape_changes(config):
@@ -58,7 +63,8 @@ def window_changes(config):
 def family_changes(config):
     family = config["model_type"]
     if family == "llama":
-        return [change(f, {f: not config.get(f, False)}, "error") for f in ("attention_bias", "mlp_bias")] + rope_changes()
+        rope = llama3_changes() if config["rope_scaling"] else rope_changes()
+        return [change(f, {f: not config[f]}, "error") for f in ("attention_bias", "mlp_bias")] + rope
     if family == "mistral":
         return rope_changes() + [change("sliding_window", {"sliding_window": 100}),
                                  change("sliding_window", {"sliding_window": None})]
@@ -85,25 +91,27 @@ def gemma_changes(config):
         change("sliding_window_pattern", {"sliding_window_pattern": 2}),
         change("layer_types", {"layer_types": types}),
         change("final_logit_softcapping", {"final_logit_softcapping": 2.0}, or_error=True),
-        change("attn_logit_softcapping", {"attn_logit_softcapping": 2.0}, or_error=True),
         change("attention_bias", {"attention_bias": True}, "error"),
     ]
 
 
 def quantization_changes(config):
-    """Only the quantisation is varied on a quantised fixture; the other fields are the dense fixture's work."""
+    """Only the quantisation is varied on a quantised fixture; the other fields are the dense fixture's work.
+
+    Tensor shapes tell bits and group size too, so a wrong entry may be refused or put right, but never believed.
+    """
     base = config["quantization"]
     mode, bits = base.get("mode", "affine"), base["bits"]
+    wrong = {"bits": 8 if bits != 8 else 4, "group_size": 64 if base["group_size"] != 64 else 32,
+             "mode": "mxfp4" if mode == "affine" else "affine"}
     changes = [
         change("quantization", {"quantization": None}, "error"),
-        change("quantization_config", {"quantization": None, "quantization_config": base}, "same"),
-        change("quantization.bits", {"quantization": {"bits": 8 if bits != 8 else 4}}, "error"),
-        change("quantization.group_size", {"quantization": {"group_size": 64 if base["group_size"] != 64 else 32}}, "error"),
-        change("quantization.mode", {"quantization": {"mode": "mxfp4" if mode == "affine" else "affine"}}, "error"),
+        change("quantization_config", {"quantization": None, "quantization_config": base}, "same", or_error=True),
         change("quantization.mode", {"quantization": {"mode": "no-such-mode"}}, "error"),
     ]
+    changes += [change(f"quantization.{f}", {"quantization": {f: value}}, "same", or_error=True) for f, value in wrong.items()]
     overrides = [k for k, v in base.items() if isinstance(v, dict)]
-    return changes + [change(f"quantization.{name}", {"quantization": {name: None}}, "error") for name in overrides]
+    return changes + [change(f"quantization.{n}", {"quantization": {n: None}}, "same", or_error=True) for n in overrides]
 
 
 def changes_of(config):
