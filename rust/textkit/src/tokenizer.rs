@@ -1,0 +1,236 @@
+//! Text to token ids, from a `tokenizer.json` (with its `tokenizer_config.json`) or from a built vocabulary.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokenizers::{
+    AddedToken, AddedVocabulary, Encoding, Model, OffsetReferential, OffsetType, PostProcessor, PreTokenizer, Token,
+    Tokenizer,
+};
+
+use crate::pieces::Pieces;
+use crate::{invalid, Failure, Outcome};
+
+/// Immutable after it is made; every method may be called from any thread.
+pub struct TextTokenizer {
+    inner: Tokenizer,
+    /// The same added tokens, of which the special ones are read as ordinary text.
+    plain: AddedVocabulary,
+    /// Special tokens put around a text when the caller asks for them.
+    prefix: Vec<u32>,
+    suffix: Vec<u32>,
+    pieces: Pieces,
+}
+
+/// The parts of `tokenizer_config.json` that change ids.
+#[derive(Debug, Default, Deserialize)]
+struct Config {
+    add_bos_token: Option<bool>,
+    add_eos_token: Option<bool>,
+    #[serde(default)]
+    bos_token: Value,
+    #[serde(default)]
+    eos_token: Value,
+    added_tokens_decoder: Option<Map<String, Value>>,
+}
+
+/// An added token with the id that the files promise for it.
+#[derive(Debug, Clone)]
+struct Promised {
+    id: u32,
+    token: AddedToken,
+}
+
+#[derive(Deserialize)]
+struct AddedPart {
+    #[serde(default)]
+    added_tokens: Vec<Value>,
+}
+
+impl TextTokenizer {
+    /// `config` may be empty.
+    pub fn from_json(json: &[u8], config: &[u8]) -> Outcome<TextTokenizer> {
+        let config: Config = match config.is_empty() {
+            true => Config::default(),
+            false => serde_json::from_slice(config).map_err(|e| invalid("tokenizer_config.json", e))?,
+        };
+        let part: AddedPart = serde_json::from_slice(json).map_err(|e| invalid("tokenizer.json", e))?;
+        let mut promised = promised_by_json(&part.added_tokens)?;
+        let extra = promised_by_config(&config, &promised)?;
+        let mut inner = Tokenizer::from_bytes(json).map_err(|e| invalid("tokenizer.json", e))?;
+        add_all(&mut inner, &extra)?;
+        promised.extend(extra);
+        if !keeps_promises(&inner, &promised) {
+            inner = repaired(json, &promised)?;
+        }
+        let around = surroundings(&inner, &config)?;
+        TextTokenizer::new(inner, around.0, around.1)
+    }
+
+    pub fn new(mut inner: Tokenizer, prefix: Vec<u32>, suffix: Vec<u32>) -> Outcome<TextTokenizer> {
+        inner.with_truncation(None).map_err(|e| invalid("truncation", e))?;
+        inner.with_padding(None);
+        let mut plain = inner.get_added_vocabulary().clone();
+        plain.set_encode_special_tokens(true);
+        let pieces = Pieces::of(&inner)?;
+        Ok(TextTokenizer {
+            inner,
+            plain,
+            prefix,
+            suffix,
+            pieces,
+        })
+    }
+
+    /// `add_special` puts the special tokens around the text that the files ask for. Without `parse_special`, text that
+    /// spells a special token is encoded as ordinary text.
+    pub fn encode(&self, text: &str, add_special: bool, parse_special: bool) -> Outcome<Vec<u32>> {
+        let added = match parse_special {
+            true => self.inner.get_added_vocabulary(),
+            false => &self.plain,
+        };
+        let mut parts = added.extract_and_normalize(self.inner.get_normalizer(), text);
+        if let Some(pre) = self.inner.get_pre_tokenizer() {
+            pre.pre_tokenize(&mut parts).map_err(|e| invalid("pre-tokenizer", e))?;
+        }
+        let model = self.inner.get_model();
+        model.tokenize_in_pretokenized(&mut parts, None).map_err(|e| invalid("encode", e))?;
+        let mut ids = Vec::with_capacity(text.len() / 3 + 4);
+        if add_special {
+            ids.extend(&self.prefix);
+        }
+        for (_, _, tokens) in parts.get_splits(OffsetReferential::Normalized, OffsetType::Byte) {
+            ids.extend(tokens.iter().flatten().map(|token| token.id));
+        }
+        if add_special {
+            ids.extend(&self.suffix);
+        }
+        Ok(ids)
+    }
+
+    pub fn token_to_id(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
+    /// The token as the vocabulary spells it.
+    pub fn id_to_token(&self, id: u32) -> Option<String> {
+        self.inner.id_to_token(id)
+    }
+
+    pub fn pieces(&self) -> &Pieces {
+        &self.pieces
+    }
+
+    /// What the `tokenizers` crate makes of the ids: the reference that `pieces` is tested against.
+    pub fn decode(&self, ids: &[u32], skip_special: bool) -> Outcome<String> {
+        self.inner.decode(ids, skip_special).map_err(|e| invalid("decode", e))
+    }
+}
+
+fn promised_by_json(values: &[Value]) -> Outcome<Vec<Promised>> {
+    values
+        .iter()
+        .map(|value| {
+            let id = value["id"].as_u64().and_then(|id| u32::try_from(id).ok());
+            let id = id.ok_or_else(|| Failure::Invalid(format!("tokenizer.json: added token without id: {value}")))?;
+            Ok(Promised {
+                id,
+                token: added_token(value)?,
+            })
+        })
+        .collect()
+}
+
+/// Tokens that only `tokenizer_config.json` names, by ascending id.
+fn promised_by_config(config: &Config, known: &[Promised]) -> Outcome<Vec<Promised>> {
+    let mut extra = Vec::new();
+    for (id, value) in config.added_tokens_decoder.iter().flatten() {
+        let token = added_token(value)?;
+        if known.iter().any(|other| other.token.content == token.content) {
+            continue;
+        }
+        let id = id.parse().map_err(|e| invalid("tokenizer_config.json: added_tokens_decoder", e))?;
+        extra.push(Promised { id, token });
+    }
+    extra.sort_by_key(|promise| promise.id);
+    Ok(extra)
+}
+
+fn added_token(value: &Value) -> Outcome<AddedToken> {
+    let content = value["content"].as_str();
+    let content = content.ok_or_else(|| Failure::Invalid(format!("added token without content: {value}")))?;
+    let flag = |key: &str, default: bool| value[key].as_bool().unwrap_or(default);
+    let special = flag("special", false);
+    Ok(AddedToken::from(content, special)
+        .normalized(flag("normalized", !special))
+        .lstrip(flag("lstrip", false))
+        .rstrip(flag("rstrip", false))
+        .single_word(flag("single_word", false)))
+}
+
+fn add_all(inner: &mut Tokenizer, tokens: &[Promised]) -> Outcome<()> {
+    if tokens.is_empty() {
+        return Ok(());
+    }
+    let tokens = tokens.iter().map(|promise| promise.token.clone());
+    inner.add_tokens(tokens).map(|_| ()).map_err(|e| invalid("added tokens", e))
+}
+
+fn keeps_promises(inner: &Tokenizer, promised: &[Promised]) -> bool {
+    promised.iter().all(|promise| inner.token_to_id(&promise.token.content) == Some(promise.id))
+}
+
+/// The crate numbers added tokens that the model lacks from the end of its vocabulary. Where the file promises other
+/// ids, they are written into the model's vocabulary first.
+fn repaired(json: &[u8], promised: &[Promised]) -> Outcome<Tokenizer> {
+    let mut file: Value = serde_json::from_slice(json).map_err(|e| invalid("tokenizer.json", e))?;
+    let missing = |promise: &Promised| {
+        Failure::Invalid(format!(
+            "tokenizer.json: the added token '{}' cannot have the id {}",
+            promise.token.content, promise.id
+        ))
+    };
+    let Some(vocab) = file["model"]["vocab"].as_object_mut() else {
+        return Err(Failure::Unsupported(
+            "tokenizer.json: added tokens outside a vocabulary that is not a table".to_string(),
+        ));
+    };
+    for promise in promised {
+        vocab.insert(promise.token.content.clone(), Value::from(promise.id));
+    }
+    let bytes = serde_json::to_vec(&file).map_err(|e| invalid("tokenizer.json", e))?;
+    let mut inner = Tokenizer::from_bytes(bytes).map_err(|e| invalid("tokenizer.json", e))?;
+    add_all(&mut inner, promised)?;
+    match promised.iter().find(|p| inner.token_to_id(&p.token.content) != Some(p.id)) {
+        Some(promise) => Err(missing(promise)),
+        None => Ok(inner),
+    }
+}
+
+/// The special tokens around a text: those of the file's post-processor, unless the configuration names `add_bos_token`
+/// or `add_eos_token`, which then decide alone (as in transformers 5).
+fn surroundings(inner: &Tokenizer, config: &Config) -> Outcome<(Vec<u32>, Vec<u32>)> {
+    let explicit = config.add_bos_token.is_some() || config.add_eos_token.is_some();
+    if explicit || inner.get_post_processor().is_none() {
+        let id = |wanted: Option<bool>, token: &Value| match wanted {
+            Some(true) => token_text(token).and_then(|text| inner.token_to_id(text)).into_iter().collect(),
+            _ => Vec::new(),
+        };
+        return Ok((
+            id(config.add_bos_token, &config.bos_token),
+            id(config.add_eos_token, &config.eos_token),
+        ));
+    }
+    const MARK: u32 = u32::MAX;
+    let mark = Encoding::from_tokens(vec![Token::new(MARK, "a".to_string(), (0, 1))], 0);
+    let processor = inner.get_post_processor().expect("checked above");
+    let processed = processor.process(mark, None, true).map_err(|e| invalid("post-processor", e))?;
+    let ids = processed.get_ids();
+    let at = ids.iter().position(|id| *id == MARK);
+    let at = at.ok_or_else(|| Failure::Unsupported("tokenizer.json: a post-processor that drops text".to_string()))?;
+    Ok((ids[..at].to_vec(), ids[at + 1..].to_vec()))
+}
+
+/// `bos_token` and its like are a string or an object with `content`.
+fn token_text(token: &Value) -> Option<&str> {
+    token.as_str().or_else(|| token["content"].as_str())
+}

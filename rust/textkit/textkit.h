@@ -1,0 +1,94 @@
+// The C ABI of the Rust crate textkit (tokenizers and chat templates). Handles are immutable and may be used from any
+// thread; only src/text includes this. A unit test of the crate checks these declarations against src/ffi.rs.
+#ifndef TEXTKIT_H
+#define TEXTKIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Status of a call. What failed, in words, is textkit_last_error of the same thread.
+#define TEXTKIT_OK 0
+#define TEXTKIT_INVALID 1      // a file or argument that cannot be used
+#define TEXTKIT_UNSUPPORTED 2  // a file that is understood and not done here
+#define TEXTKIT_REFUSED 3      // the template refused the conversation
+#define TEXTKIT_TOO_SMALL 4    // the buffer is too small; the size that it needs was written
+#define TEXTKIT_PANIC 5        // a defect of the library
+
+typedef struct TextkitTokenizer TextkitTokenizer;
+typedef struct TextkitTemplate TextkitTemplate;
+
+// Bytes with an explicit length. `data` may be null when `size` is 0.
+typedef struct TextkitBytes {
+  const uint8_t* data;
+  size_t size;
+} TextkitBytes;
+
+// Many byte strings end to end: string i is bytes[offsets[i]..offsets[i + 1]].
+typedef struct TextkitStrings {
+  TextkitBytes bytes;
+  const uint64_t* offsets;  // [count + 1]
+  size_t count;
+} TextkitStrings;
+
+// Ids are -1 and flags -1 where the file says nothing.
+typedef struct TextkitGgufVocab {
+  TextkitBytes model;
+  TextkitBytes pre;
+  TextkitBytes name;
+  TextkitStrings tokens;
+  TextkitStrings merges;
+  const int32_t* token_types;
+  size_t token_types_count;
+  const float* scores;
+  size_t scores_count;
+  int32_t bos_id;
+  int32_t eos_id;
+  int32_t unk_id;
+  int32_t add_bos;
+  int32_t add_eos;
+  int32_t add_space_prefix;
+} TextkitGgufVocab;
+
+typedef struct TextkitTokenizerInfo {
+  size_t vocab_size;
+  size_t pieces_bytes;
+  int32_t leading_space;  // 0 keep, 1 strip one, 2 strip the spaces of the first token
+} TextkitTokenizerInfo;
+
+// Copies the failure of this thread's last call and returns its whole length in bytes.
+size_t textkit_last_error(uint8_t* buffer, size_t capacity);
+
+int32_t textkit_tokenizer_from_json(TextkitBytes json, TextkitBytes config, TextkitTokenizer** out);
+int32_t textkit_tokenizer_from_gguf(const TextkitGgufVocab* vocab, TextkitTokenizer** out);
+void textkit_tokenizer_free(TextkitTokenizer* tokenizer);
+int32_t textkit_tokenizer_info(const TextkitTokenizer* tokenizer, TextkitTokenizerInfo* out);
+
+// Fills piece_bytes [pieces_bytes], offsets [vocab_size + 1] and flags [vocab_size]: piece i is
+// bytes[offsets[i]..offsets[i + 1]]; bit 0 of flags[i] says special, bit 1 that the id exists.
+int32_t textkit_tokenizer_pieces(const TextkitTokenizer* tokenizer, uint8_t* piece_bytes, uint64_t* offsets,
+                                 uint8_t* flags);
+
+int32_t textkit_tokenizer_encode(const TextkitTokenizer* tokenizer, TextkitBytes text, bool add_special,
+                                 bool parse_special, uint32_t* ids, size_t capacity, size_t* count);
+
+// The id of a token as the vocabulary spells it, or -1.
+int32_t textkit_tokenizer_id(const TextkitTokenizer* tokenizer, TextkitBytes token, int64_t* id);
+
+int32_t textkit_template_compile(TextkitBytes source, TextkitTemplate** out);
+void textkit_template_free(TextkitTemplate* chat_template);
+
+// Renders with the variables of a JSON object. local_time_s is what strftime_now sees: seconds since 1970 as the local
+// clock shows them. If `capacity` is too small, only the size is written.
+int32_t textkit_template_render(const TextkitTemplate* chat_template, TextkitBytes context, int64_t local_time_s,
+                                uint8_t* buffer, size_t capacity, size_t* size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
