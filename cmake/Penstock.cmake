@@ -19,7 +19,7 @@ find_package(Threads REQUIRED)
 
 add_library(penstock_options INTERFACE)
 target_include_directories(penstock_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
-target_compile_options(penstock_options INTERFACE -Wall -Wextra -ffp-contract=off $<$<BOOL:${PENSTOCK_WERROR}>:-Werror>)
+target_compile_options(penstock_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off $<$<BOOL:${PENSTOCK_WERROR}>:-Werror>)
 target_link_libraries(penstock_options INTERFACE Threads::Threads)
 if(PENSTOCK_SANITIZE)
   target_compile_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE} -fno-omit-frame-pointer)

@@ -1,0 +1,44 @@
+// Drawing on the host for executors whose logits lie in host memory, and the owned storage behind a
+// StepOutput.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "exec/executor.h"
+#include "exec/slot_tokens.h"
+
+namespace penstock::exec {
+
+/// Where a logit row came from.
+struct LogitRow {
+  int32_t slot = 0;
+  int32_t next_position = 0;  // of the token that this row draws
+};
+
+/// Owns what a StepOutput shows. view() stays valid until the next draw.
+class OwnedOutput {
+ public:
+  /// Draws every row of `batch` from `logits` [rows, vocab] and counts it in its slot's tokens. A row without
+  /// a finite logit fails alone.
+  void draw(const SampleBatch& batch, std::span<const LogitRow> rows, std::span<const float> logits,
+            int32_t vocab, std::span<SlotTokens> slots);
+
+  const StepOutput& view();
+
+ private:
+  void draw_row(const SampleRow& row, const SampleBatch& batch, const LogitRow& from,
+                std::span<const float> logits, SlotTokens& slot);
+
+  std::vector<int32_t> tokens_;
+  std::vector<float> logprobs_;
+  std::vector<std::vector<ops::TopToken>> top_;
+  std::vector<float> logits_;
+  std::vector<RowError> errors_;
+  StepOutput view_;
+};
+
+/// The LogitRow of every logit row of a batch, in order.
+std::vector<LogitRow> logit_rows(const Batch& batch);
+
+}  // namespace penstock::exec

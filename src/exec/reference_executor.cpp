@@ -1,0 +1,169 @@
+#include "exec/reference_executor.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "exec/host_sampling.h"
+
+namespace penstock::exec {
+
+using base::Code;
+using base::Error;
+
+struct ReferenceExecutor::Slot {
+  std::vector<std::vector<int32_t>> tables;  // [kv_group][index] block, -1 none
+};
+
+struct ReferenceExecutor::Step {
+  std::vector<LogitRow> rows;
+  std::vector<float> logits;  // [rows, vocab]
+  OwnedOutput output;
+};
+
+/// One token on its way through the plan.
+struct ReferenceExecutor::TokenRun {
+  int32_t id = 0;
+  int32_t position = 0;
+  bool wants_logits = false;
+  std::vector<std::vector<float>> buffers;
+  std::vector<float>* logits = nullptr;
+};
+
+ReferenceExecutor::ReferenceExecutor() {
+  caps_.name = "reference";
+  caps_.detail = "scalar, float64 sums";
+  caps_.bit_stable = true;
+}
+
+ReferenceExecutor::~ReferenceExecutor() = default;
+
+MemoryPlan ReferenceExecutor::measure(const models::Plan& plan, const ops::WeightTable&, const Limits&) {
+  MemoryPlan memory;
+  for (const auto& weight : plan.weights)
+    memory.weight_bytes += static_cast<size_t>(weight.rows * weight.cols) * 4;
+  for (const auto& group : plan.kv_groups) {
+    memory.block_bytes.push_back(static_cast<size_t>(group.n_layers) *
+                                 static_cast<size_t>(caps_.block_tokens) *
+                                 static_cast<size_t>(group.kv_heads * group.head_dim) * 8);
+  }
+  return memory;
+}
+
+void ReferenceExecutor::load(const models::Plan& plan, const ops::WeightTable& weights,
+                             const Limits& limits) {
+  plan_ = &plan;
+  weights_ = std::make_unique<ops::ReferenceWeights>(weights);
+  slots_.assign(static_cast<size_t>(limits.max_slots), {});
+  tokens_.assign(static_cast<size_t>(limits.max_slots), {});
+  for (const auto& layer : plan.kv_layers) {
+    const auto group = static_cast<size_t>(layer.group);
+    const auto width =
+        static_cast<size_t>(plan.kv_groups[group].kv_heads * plan.kv_groups[group].head_dim) * 2;
+    blocks_.emplace_back(static_cast<size_t>(limits.n_blocks[group] * caps_.block_tokens) * width);
+  }
+  for (auto& slot : slots_) slot.tables.resize(plan.kv_groups.size());
+}
+
+void ReferenceExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt) {
+  for (auto& table : slots_[static_cast<size_t>(slot)].tables) table.clear();
+  tokens_[static_cast<size_t>(slot)].reset(prompt);
+}
+
+Ticket ReferenceExecutor::forward(const Batch& batch) {
+  for (const TableEdit& edit : batch.table_edits) {
+    auto& table = slots_[static_cast<size_t>(edit.slot)].tables[static_cast<size_t>(edit.kv_group)];
+    if (table.size() <= static_cast<size_t>(edit.index))
+      table.resize(static_cast<size_t>(edit.index) + 1, -1);
+    table[static_cast<size_t>(edit.index)] = edit.block;
+  }
+  Step step{logit_rows(batch), {}, {}};
+  for (const Row& row : batch.rows) {
+    for (int32_t i = 0; i < row.n_tokens; ++i) {
+      const int32_t token = batch.tokens[static_cast<size_t>(row.first_token + i)];
+      TokenRun run;
+      run.id = token == kOnDevice ? tokens_[static_cast<size_t>(row.slot)].last() : token;
+      run.position = row.position + i;
+      run.wants_logits = i >= row.n_tokens - row.n_logits;
+      run.logits = &step.logits;
+      run_token(slots_[static_cast<size_t>(row.slot)], run);
+    }
+  }
+  steps_.emplace(next_ticket_, std::move(step));
+  return next_ticket_++;
+}
+
+void ReferenceExecutor::run_token(Slot& slot, TokenRun& run) {
+  for (const auto& buffer : plan_->buffers) run.buffers.emplace_back(static_cast<size_t>(buffer.width));
+  const auto at = [&](ops::BufferId id) -> std::vector<float>& {
+    return run.buffers[static_cast<size_t>(id)];
+  };
+  for (const auto& operation : plan_->operations) {
+    if (const auto* embed = std::get_if<ops::Embed>(&operation)) {
+      ops::embed_reference(*embed, *weights_, run.id, at(embed->out));
+    } else if (const auto* in = std::get_if<ops::AttnIn>(&operation)) {
+      append(slot, *in, run);
+    } else if (const auto* attention = std::get_if<ops::Attend>(&operation)) {
+      attend(slot, *attention, run);
+    } else if (const auto* project = std::get_if<ops::Project>(&operation)) {
+      ops::project_reference(*project, *weights_, at(project->in), at(project->residual));
+    } else if (const auto* mlp = std::get_if<ops::Mlp>(&operation)) {
+      ops::mlp_reference(*mlp, *weights_, at(mlp->residual));
+    } else if (const auto* head = std::get_if<ops::Head>(&operation); head != nullptr && run.wants_logits) {
+      const size_t offset = run.logits->size();
+      run.logits->resize(offset + static_cast<size_t>(plan_->vocab));
+      ops::head_reference(*head, *weights_, at(head->in), std::span(*run.logits).subspan(offset));
+    }
+  }
+}
+
+std::span<float> ReferenceExecutor::kv_entry(Slot& slot, int32_t kv_layer, int32_t position) {
+  const auto group = static_cast<size_t>(plan_->kv_layers[static_cast<size_t>(kv_layer)].group);
+  const auto index = static_cast<size_t>(position / caps_.block_tokens);
+  const auto& table = slot.tables[group];
+  if (index >= table.size() || table[index] < 0) {
+    throw Error(Code::kInternal,
+                "[exec.reference] expected a block for position " + std::to_string(position) + "; got none");
+  }
+  const auto width =
+      static_cast<size_t>(plan_->kv_groups[group].kv_heads * plan_->kv_groups[group].head_dim) * 2;
+  const auto entry = static_cast<size_t>(table[index] * caps_.block_tokens + position % caps_.block_tokens);
+  return std::span(blocks_[static_cast<size_t>(kv_layer)]).subspan(entry * width, width);
+}
+
+void ReferenceExecutor::append(Slot& slot, const ops::AttnIn& op, TokenRun& run) {
+  const ops::Rope* rope = op.rope < 0 ? nullptr : &plan_->ropes[static_cast<size_t>(op.rope)];
+  auto result =
+      ops::attn_in_reference(op, rope, *weights_, run.position, run.buffers[static_cast<size_t>(op.in)]);
+  run.buffers[static_cast<size_t>(op.out_q)] = std::move(result.q);
+  const auto entry = kv_entry(slot, op.kv_layer, run.position);
+  std::copy(result.k.begin(), result.k.end(), entry.begin());
+  std::copy(result.v.begin(), result.v.end(), entry.begin() + static_cast<long>(result.k.size()));
+}
+
+void ReferenceExecutor::attend(Slot& slot, const ops::Attend& op, TokenRun& run) {
+  std::vector<float> keys, values;
+  const int32_t first = op.window > 0 ? std::max(0, run.position - op.window + 1) : 0;
+  for (int32_t p = first; p <= run.position; ++p) {
+    const auto entry = kv_entry(slot, op.kv_layer, p);
+    const auto half = entry.size() / 2;
+    keys.insert(keys.end(), entry.begin(), entry.begin() + static_cast<long>(half));
+    values.insert(values.end(), entry.begin() + static_cast<long>(half), entry.end());
+  }
+  ops::attend_reference(op, run.position, {keys, values, first}, run.buffers[static_cast<size_t>(op.in_q)],
+                        run.buffers[static_cast<size_t>(op.out_o)]);
+}
+
+void ReferenceExecutor::sample(Ticket ticket, const SampleBatch& batch) {
+  Step& step = steps_.at(ticket);
+  step.output.draw(batch, step.rows, step.logits, plan_->vocab, tokens_);
+}
+
+const StepOutput& ReferenceExecutor::wait(Ticket ticket) {
+  return steps_.at(ticket).output.view();
+}
+
+void ReferenceExecutor::release(Ticket ticket) {
+  steps_.erase(ticket);
+}
+
+}  // namespace penstock::exec

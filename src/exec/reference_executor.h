@@ -1,0 +1,50 @@
+// Runs a plan with the scalar references, one token after another, over the same paged cache as real
+// executors: the truth that tests compare with. Slow on purpose.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "exec/executor.h"
+#include "exec/slot_tokens.h"
+#include "ops/reference.h"
+
+namespace penstock::exec {
+
+class ReferenceExecutor : public Executor {
+ public:
+  ReferenceExecutor();
+  ~ReferenceExecutor() override;
+
+  const Caps& caps() const override { return caps_; }
+  MemoryPlan measure(const models::Plan& plan, const ops::WeightTable& weights,
+                     const Limits& limits) override;
+  void load(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits) override;
+  void reset_slot(int32_t slot, std::span<const int32_t> prompt) override;
+  Ticket forward(const Batch& batch) override;
+  void sample(Ticket ticket, const SampleBatch& batch) override;
+  const StepOutput& wait(Ticket ticket) override;
+  void release(Ticket ticket) override;
+
+ private:
+  struct Slot;
+  struct Step;
+  struct TokenRun;
+
+  void run_token(Slot& slot, TokenRun& run);
+  void append(Slot& slot, const ops::AttnIn& op, TokenRun& run);
+  void attend(Slot& slot, const ops::Attend& op, TokenRun& run);
+  std::span<float> kv_entry(Slot& slot, int32_t kv_layer, int32_t position);
+
+  Caps caps_;
+  const models::Plan* plan_ = nullptr;
+  std::unique_ptr<ops::ReferenceWeights> weights_;
+  std::vector<std::vector<float>> blocks_;  // of each KV layer: [block][position][keys, values]
+  std::vector<Slot> slots_;
+  std::vector<SlotTokens> tokens_;  // of each slot
+  std::map<Ticket, Step> steps_;
+  Ticket next_ticket_ = 1;
+};
+
+}  // namespace penstock::exec

@@ -1,0 +1,11 @@
+#include "ops/operation.h"
+
+namespace penstock::ops {
+
+const char* name(const Operation& operation) {
+  static constexpr const char* kNames[] = {"embed", "attn_in", "attend", "project", "mlp", "head"};
+  static_assert(std::size(kNames) == std::variant_size_v<Operation>);
+  return kNames[operation.index()];
+}
+
+}  // namespace penstock::ops
