@@ -121,6 +121,9 @@ Matrix load_matrix(tensor::Weights& weights, std::string_view base, int64_t rows
   if (!weights.has(module + ".scales")) {
     return load_dense(weights, module, std::move(matrix), named.has_value() && named->has_value());
   }
+  if (!config.base && !named) {
+    throw corrupt("a quantization section in config.json", name + ".scales", "none");
+  }
   matrix.codes = weights.take_any(module + ".weight");
   matrix.scales = weights.take_any(module + ".scales");
   const Params params = infer(matrix.codes, matrix.scales, matrix, name);

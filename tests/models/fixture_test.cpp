@@ -1,0 +1,132 @@
+// Every family's fixture on every executor: prefill, decode after prefill, a mixed-length batch, and each
+// config field that matters. The expected logits come from the reference that the fixture names.
+#include "models/fixture.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "models/executors.h"
+#include "models/plan_runner.h"
+
+namespace penstock::models {
+namespace {
+
+using base::Json;
+using Feed = PlanRunner::Feed;
+
+constexpr float kTolerance = 5e-4f;  // logits have a standard deviation of 1 to 3
+const exec::Limits kLimits{
+    .max_slots = 3, .max_batch_tokens = 512, .max_context = 320, .threads = 2, .exact = true};
+
+float difference(std::span<const float> a, std::span<const float> b) {
+  float most = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    most = std::isnan(a[i]) ? INFINITY : std::max(most, std::abs(a[i] - b[i]));
+  }
+  return most;
+}
+
+struct Case {
+  std::filesystem::path folder;
+  TestExecutor executor;
+};
+
+class FixtureTest : public testing::TestWithParam<Case> {
+ protected:
+  FixtureTest() : fixture_(GetParam().folder) {}
+
+  std::span<const float> at(const std::vector<float>& logits, int64_t position) const {
+    return std::span(logits).subspan(static_cast<size_t>(position * fixture_.vocab()),
+                                     static_cast<size_t>(fixture_.vocab()));
+  }
+
+  std::vector<std::vector<float>> run(const ModelFiles& files, const std::vector<Feed>& feeds) const {
+    const auto executor = GetParam().executor.make();
+    PlanRunner runner(*executor, files, kLimits);
+    return runner.run(feeds);
+  }
+
+  /// The row of prompt 0's last position with the config as it is.
+  size_t unchanged_row() const {
+    const Json& rows = fixture_.expected()["rows"];
+    const auto last = static_cast<int64_t>(fixture_.prompts()[0].size()) - 1;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i]["prompt"] == 0 && rows[i]["position"] == last && !rows[i].contains("variant")) return i;
+    }
+    throw std::logic_error("no unchanged row");
+  }
+
+  void expect_rows(const std::vector<std::vector<float>>& logits) const {
+    const Json& rows = fixture_.expected()["rows"];
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const size_t prompt = rows[i]["prompt"];
+      if (rows[i].contains("variant") || prompt >= logits.size()) continue;
+      EXPECT_LT(difference(at(logits[prompt], rows[i]["position"]), fixture_.row(i)), kTolerance)
+          << "prompt " << prompt << " position " << rows[i]["position"];
+    }
+  }
+
+  Fixture fixture_;
+};
+
+TEST_P(FixtureTest, PrefillAndMixedLengthBatch) {
+  const ModelFiles files = fixture_.open();
+  std::vector<Feed> feeds;
+  for (const auto& prompt : fixture_.prompts()) feeds.push_back({prompt, {64, 128, 64}});
+  expect_rows(run(files, feeds));
+}
+
+TEST_P(FixtureTest, DecodeAfterPrefill) {
+  const ModelFiles files = fixture_.open();
+  const auto tokens = fixture_.prompts()[0];
+  const int32_t prompt =
+      static_cast<int32_t>(tokens.size()) - fixture_.expected()["decode"]["tokens"].get<int32_t>();
+  expect_rows(run(files, {{tokens, {prompt, 1}, prompt}}));
+}
+
+TEST_P(FixtureTest, EveryFieldThatMattersIsHonouredOrRefused) {
+  const auto prompt = fixture_.prompts()[0];
+  for (const Json& variant : fixture_.expected()["variants"]) {
+    SCOPED_TRACE(variant["field"].get<std::string>() + " " + variant["patch"].dump());
+    std::unique_ptr<ModelFiles> files;
+    try {
+      files = std::make_unique<ModelFiles>(fixture_.open(variant["patch"]));
+    } catch (const base::Error& error) {
+      EXPECT_TRUE(variant["expect"] == "error" || variant.value("or_error", false)) << error.what();
+      continue;
+    }
+    EXPECT_NE(variant["expect"], "error") << "the model loaded";
+    if (variant["expect"] == "error") continue;
+    const auto logits = run(*files, {{prompt, {256}}});
+    const size_t row = variant["expect"] == "same" ? unchanged_row() : variant["row"].get<size_t>();
+    EXPECT_LT(difference(at(logits[0], static_cast<int64_t>(prompt.size()) - 1), fixture_.row(row)),
+              kTolerance);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FixtureTest, testing::ValuesIn([] {
+                           std::vector<Case> cases;
+                           for (const auto& folder : Fixture::folders()) {
+                             for (const auto& executor : test_executors())
+                               cases.push_back({folder, executor});
+                           }
+                           return cases;
+                         }()),
+                         [](const auto& info) {
+                           std::string name =
+                               info.param.folder.filename().string() + "_" + info.param.executor.name;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(Fixtures, ThereAreSome) {
+  EXPECT_GE(Fixture::folders().size(), 3u);
+}
+
+}  // namespace
+}  // namespace penstock::models
