@@ -1,5 +1,7 @@
 // MLX affine: value = scale * code + bias, the product and the sum each rounded to float32, with scale and
 // bias widened to float32 first. That is mx.dequantize (and mx.quantized_matmul) on scales cast to float32.
+// With f16 or bf16 scales the product is exact, so a fused multiply-add gives the same; with f32 scales it
+// may differ in the last bit.
 #include "quant/bit_stream.h"
 #include "quant/format.h"
 #include "quant/format_list.h"

@@ -6,7 +6,7 @@ namespace penstock::quant {
 namespace {
 
 /// The scale is E4M3 times the matrix's global scale, rounded to float32 before it meets the code, as in MLX.
-/// With a global scale other than 1 the integer form is inexact: it is off by less than 2^-20 of the group's
+/// With a global scale other than 1 the integer form is inexact: it is off by less than 2^-19 of the group's
 /// scale.
 class Nvfp4 final : public Fp4Format {
  public:

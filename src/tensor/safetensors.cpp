@@ -144,8 +144,9 @@ void check_layout(const std::vector<StoredTensor>& tensors, std::span<const std:
 }
 
 std::map<std::string, std::string> read_metadata(const Json& value, const std::string& what) {
-  if (!value.is_object()) throw corrupt(what, "an object for __metadata__", value.type_name());
   std::map<std::string, std::string> metadata;
+  if (value.is_null()) return metadata;  // MLX writes null when it has none
+  if (!value.is_object()) throw corrupt(what, "an object for __metadata__", value.type_name());
   for (const auto& [key, text] : value.items()) {
     if (!text.is_string()) throw corrupt(what, "a string for metadata " + key, text.type_name());
     metadata[key] = text.get<std::string>();
