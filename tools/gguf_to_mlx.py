@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes the MLX folder of a llama-family GGUF whose weights are Q4_0, Q4_1 or Q8_0, bit for bit (no re-quantising).
 
-  gguf_to_mlx.py MODEL.gguf FOLDER        needs mlx[cpu], gguf, tokenizers
+  gguf_to_mlx.py MODEL.gguf FOLDER [--float32]       needs mlx[cpu], gguf, tokenizers
 
 Q4_0 and Q4_1 are affine 4 bit with groups of 32, Q8_0 is affine 8 bit. GGUF stores the rows of q and k in the order of interleaved rope; the MLX layout wants halves.
+With --float32 scales, biases and norms are widened, which changes no value and spares MLX on a CPU its slow 16-bit arithmetic.
 """
 import argparse
 import json
@@ -33,14 +34,14 @@ def halves(rows, heads):
     return rows.reshape(heads, -1, 2, rows.shape[-1]).swapaxes(1, 2).reshape(rows.shape)
 
 
-def convert_weights(source, heads, kv_heads):
+def convert_weights(source, heads, kv_heads, wide):
     weights = {}
     for name, array in mx.load(str(source)).items():
         if ".attn_q." in name or ".attn_k." in name:
             array = halves(array, heads if ".attn_q." in name else kv_heads)
-        half = array.astype(mx.float16)
-        exact = array.dtype == mx.float32 and mx.all(half.astype(mx.float32) == array).item()
-        weights[mlx_name(name)] = half if exact else array
+        if array.dtype == mx.float32 and mx.all(array.astype(mx.float16).astype(mx.float32) == array).item():
+            array = array.astype(mx.float16)
+        weights[mlx_name(name)] = array.astype(mx.float32) if wide and array.dtype == mx.float16 else array
     return weights
 
 
@@ -66,7 +67,8 @@ def model_config(field, weights):
         "rms_norm_eps": float(f"{field('llama.attention.layer_norm_rms_epsilon'):.6g}"), "vocab_size": field("llama.vocab_size"),
         "tie_word_embeddings": "lm_head.weight" not in weights, "attention_bias": False, "mlp_bias": False,
         "bos_token_id": field("tokenizer.ggml.bos_token_id"), "eos_token_id": field("tokenizer.ggml.eos_token_id"),
-        "torch_dtype": "float16", "quantization": quantization(weights), "quantization_config": quantization(weights),
+        "torch_dtype": "float32" if weights["model.norm.weight"].dtype == mx.float32 else "float16",
+        "quantization": quantization(weights), "quantization_config": quantization(weights),
     }
 
 
@@ -97,10 +99,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--float32", action="store_true")
     options = parser.parse_args()
     fields = GGUFReader(str(options.source)).fields
     field = lambda name: fields[name].contents()  # noqa: E731
-    weights = convert_weights(options.source, field("llama.attention.head_count"), field("llama.attention.head_count_kv"))
+    weights = convert_weights(options.source, field("llama.attention.head_count"), field("llama.attention.head_count_kv"), options.float32)
     options.folder.mkdir(parents=True, exist_ok=True)
     mx.save_safetensors(str(options.folder / "model.safetensors"), weights, metadata={"format": "mlx"})
     (options.folder / "config.json").write_text(json.dumps(model_config(field, weights), indent=1) + "\n")
