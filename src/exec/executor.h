@@ -116,8 +116,8 @@ class Executor {
   /// Enqueues drawing behind the forward; at most once a ticket. Needed only where a row has logits.
   virtual void sample(Ticket ticket, const SampleBatch& batch) = 0;
 
-  /// Waits for forward and sample of the ticket. A failed step throws here; its rows are lost, others are
-  /// not.
+  /// Waits for forward and sample of the ticket. A failed step throws here; its rows are lost until their
+  /// slots are reset, others are not, and release() is still due.
   virtual const StepOutput& wait(Ticket ticket) = 0;
 
   virtual void release(Ticket ticket) = 0;

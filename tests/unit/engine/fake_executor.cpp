@@ -1,0 +1,211 @@
+#include "unit/engine/fake_executor.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace penstock::testing {
+namespace {
+
+void require(bool ok, const std::string& what) {
+  if (!ok) throw base::Error(base::Code::kInternal, "[fake] " + what);
+}
+
+}  // namespace
+
+models::Plan fake_plan(const FakeOptions& options) {
+  models::Plan plan;
+  plan.family = "fake";
+  plan.vocab = options.vocab;
+  plan.hidden = 1;
+  plan.max_position = options.max_position;
+  for (const int32_t window : options.windows) {
+    plan.kv_groups.push_back({.n_layers = 1, .kv_heads = 1, .head_dim = 1, .window = window});
+  }
+  return plan;
+}
+
+FakeExecutor::FakeExecutor(FakeOptions options) : options_(std::move(options)) {
+  caps_.name = "fake";
+  caps_.block_tokens = options_.block_tokens;
+  caps_.bit_stable = true;
+  slots_.resize(static_cast<size_t>(options_.max_slots));
+  for (const int32_t n : options_.n_blocks) {
+    keys_.emplace_back(static_cast<size_t>(n * options_.block_tokens));
+    owner_.emplace_back(static_cast<size_t>(n), -1);
+  }
+}
+
+void FakeExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt) {
+  for (std::vector<int32_t>& owners : owner_) std::replace(owners.begin(), owners.end(), slot, -1);
+  Slot& s = slots_.at(static_cast<size_t>(slot));
+  s = {};
+  s.open = true;
+  s.tables.resize(options_.windows.size());
+  for (const int32_t token : prompt) s.counts[token] = {token, 0, true};
+}
+
+void FakeExecutor::apply(const exec::TableEdit& edit) {
+  const auto group = static_cast<size_t>(edit.kv_group);
+  Slot& slot = slots_.at(static_cast<size_t>(edit.slot));
+  std::vector<int32_t>& table = slot.tables.at(group);
+  if (static_cast<size_t>(edit.index) >= table.size()) table.resize(static_cast<size_t>(edit.index) + 1, -1);
+  int32_t& entry = table[static_cast<size_t>(edit.index)];
+  if (edit.block < 0) {
+    if (entry >= 0) owner_[group][static_cast<size_t>(entry)] = -1;
+    entry = -1;
+    return;
+  }
+  int32_t& owner = owner_[group].at(static_cast<size_t>(edit.block));
+  require(owner != edit.slot, "a block twice in one table");
+  if (owner >= 0) {  // the other slot must not run again before it is reset
+    std::vector<int32_t>& other = slots_[static_cast<size_t>(owner)].tables[group];
+    std::replace(other.begin(), other.end(), edit.block, -2);
+  }
+  owner = edit.slot;
+  entry = edit.block;
+}
+
+void FakeExecutor::check_batch(const exec::Batch& batch) const {
+  require(batch.tokens.size() <= static_cast<size_t>(options_.max_batch_tokens), "too many tokens in a step");
+  std::set<int32_t> slots;
+  bool prompts = false;
+  for (const exec::Row& row : batch.rows) {
+    require(slots.insert(row.slot).second, "a slot twice in a step");
+    require(slots_.at(static_cast<size_t>(row.slot)).open, "a slot that was not reset");
+    require(row.n_tokens >= 1 && row.n_logits <= row.n_tokens, "bad counts of a row");
+    require(row.role == exec::Role::kPrompt || !prompts, "a generated row behind a prompt row");
+    prompts = prompts || row.role == exec::Role::kPrompt;
+  }
+}
+
+FakeExecutor::Key& FakeExecutor::key_at(Slot& slot, size_t group, int32_t position) {
+  const auto index = static_cast<size_t>(position / options_.block_tokens);
+  const std::vector<int32_t>& table = slot.tables[group];
+  require(index < table.size() && table[index] != -1, "position without a block");
+  require(table[index] != -2, "a block that two slots use");
+  return keys_[group]
+              [static_cast<size_t>(table[index] * options_.block_tokens + position % options_.block_tokens)];
+}
+
+int32_t FakeExecutor::token_at(const exec::Row& row, int32_t given, const Slot& slot) const {
+  if (row.role == exec::Role::kPrompt) {
+    require(given >= 0 && given < options_.vocab, "a prompt token outside the vocabulary");
+    return given;
+  }
+  require(given == exec::kOnDevice || given == slot.last_token, "a generated token that was not drawn");
+  return slot.last_token;
+}
+
+std::vector<float> FakeExecutor::logits_at(Slot& slot, int32_t position, int32_t token) {
+  std::vector<float> logits(static_cast<size_t>(options_.vocab));
+  uint64_t hash = static_cast<uint64_t>(token);
+  for (size_t g = 0; g < options_.windows.size(); ++g) {
+    const int32_t window = options_.windows[g];
+    for (int32_t p = window > 0 ? std::max(0, position - window + 1) : 0; p <= position; ++p) {
+      const Key& key = key_at(slot, g, p);
+      require(key.position == p, "a key that this sequence did not write");
+      hash = base::splitmix64(hash ^ key.hash);
+    }
+  }
+  for (size_t v = 0; v < logits.size(); ++v) {
+    logits[v] = static_cast<float>(base::splitmix64(hash ^ v) >> 40) * 0x1p-24f * 16 - 8;
+  }
+  if (token == options_.nan_token) logits[0] = std::numeric_limits<float>::quiet_NaN();
+  return logits;
+}
+
+void FakeExecutor::run_row(const exec::Row& row, std::span<const int32_t> tokens) {
+  Slot& slot = slots_[static_cast<size_t>(row.slot)];
+  require(slot.lost || slot.kv_len == row.position, "a row that does not continue its slot");
+  for (int32_t i = 0; i < row.n_tokens; ++i) {
+    const bool wants_logits = i >= row.n_tokens - row.n_logits;
+    if (slot.lost) {  // what a lost slot computes is garbage, and hurts nobody else
+      if (wants_logits) logit_rows_.push_back({row.slot, 0, std::vector<float>(1, -1.0f)});
+      continue;
+    }
+    const int32_t position = row.position + i;
+    const int32_t token = token_at(row, tokens[static_cast<size_t>(row.first_token + i)], slot);
+    for (size_t g = 0; g < options_.windows.size(); ++g) {
+      const auto mixed = static_cast<uint64_t>(position) << 32 | static_cast<uint64_t>(token) << 8 | g;
+      key_at(slot, g, position) = {base::splitmix64(mixed), position};
+    }
+    if (wants_logits) logit_rows_.push_back({row.slot, position, logits_at(slot, position, token)});
+    slot.kv_len = position + 1;
+  }
+}
+
+exec::Ticket FakeExecutor::forward(const exec::Batch& batch) {
+  require(!pending_, "a second step in flight");
+  if (options_.on_step) options_.on_step(steps_);
+  ++steps_;
+  check_batch(batch);
+  logit_rows_.clear();
+  const auto lose_all = [&] {
+    for (const exec::Row& row : batch.rows) slots_[static_cast<size_t>(row.slot)].lost = true;
+  };
+  const bool explodes =
+      std::find(batch.tokens.begin(), batch.tokens.end(), options_.explode_token) != batch.tokens.end();
+  if (explodes && options_.explode_token >= 0 && steps_ % 2 == 0) {
+    lose_all();
+    require(false, "exploded before the tables");
+  }
+  for (const exec::TableEdit& edit : batch.table_edits) apply(edit);
+  if (explodes && options_.explode_token >= 0) {
+    lose_all();
+    require(false, "exploded");
+  }
+  for (const exec::Row& row : batch.rows) run_row(row, batch.tokens);
+  tokens_.clear();
+  logprobs_.clear();
+  top_.clear();
+  errors_.clear();
+  pending_ = static_cast<exec::Ticket>(steps_);
+  return *pending_;
+}
+
+void FakeExecutor::draw(const exec::SampleRow& row, std::span<const ops::Bias> biases) {
+  const LogitRow& logits = logit_rows_.at(static_cast<size_t>(row.logit_row));
+  Slot& slot = slots_[static_cast<size_t>(logits.slot)];
+  std::vector<ops::TokenCounts> counts;
+  for (const auto& [token, n] : slot.counts) counts.push_back(n);
+  ops::Draw draw;
+  try {
+    draw = ops::sample(
+        logits.logits, row.params,
+        biases.subspan(static_cast<size_t>(row.params.first_bias), static_cast<size_t>(row.params.n_biases)),
+        counts, logits.position + 1, row.top_logprobs);
+    ops::TokenCounts& n = slot.counts[draw.token];
+    n.token = draw.token;
+    ++n.generated;
+    errors_.push_back(exec::RowError::kNone);
+  } catch (const base::Error&) {
+    slot.lost = true;
+    errors_.push_back(exec::RowError::kNotFinite);
+  }
+  slot.last_token = draw.token;
+  tokens_.push_back(draw.token);
+  logprobs_.push_back(draw.logprob);
+  top_.push_back(std::move(draw.top));
+}
+
+void FakeExecutor::sample(exec::Ticket ticket, const exec::SampleBatch& batch) {
+  require(pending_ == ticket && tokens_.empty(), "sample() out of order");
+  for (const exec::SampleRow& row : batch.rows) draw(row, batch.biases);
+}
+
+const exec::StepOutput& FakeExecutor::wait(exec::Ticket ticket) {
+  require(pending_ == ticket, "wait() out of order");
+  output_ = {tokens_, logprobs_, top_, {}, errors_};
+  return output_;
+}
+
+void FakeExecutor::release(exec::Ticket ticket) {
+  require(pending_ == ticket, "release() out of order");
+  pending_.reset();
+}
+
+}  // namespace penstock::testing
