@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
+
 namespace penstock::store {
 
 /// One piece of the weight file inside a package of the Python package index. The package is never installed
@@ -37,6 +39,9 @@ struct Alias {
   bool chat;  // has a chat template
   std::vector<Source> sources;
 };
+
+/// One entry in the form of aliases.json. Throws what the JSON library throws.
+Alias read_alias(const base::Json& json);
 
 std::span<const Alias> aliases();
 

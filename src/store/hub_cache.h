@@ -3,6 +3,7 @@
 // and nothing is read from inside weights.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -65,7 +66,8 @@ class HubCache {
 /// holder.
 class BlobLock {
  public:
-  BlobLock(const HubCache& cache, std::string_view repo, std::string_view etag);
+  BlobLock(const HubCache& cache, std::string_view repo, std::string_view etag,
+           const std::atomic<bool>* cancel);
   ~BlobLock();
   BlobLock(const BlobLock&) = delete;
   BlobLock& operator=(const BlobLock&) = delete;

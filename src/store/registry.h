@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/environment.h"
+#include "store/aliases.h"
 #include "store/hub_cache.h"
 #include "store/model_files.h"
 #include "store/transfer.h"
@@ -40,6 +41,15 @@ struct Facts {
   std::vector<std::pair<std::string, uint64_t>> files;  // relative name, bytes
   std::string alias_title, licence;                     // of an alias
 };
+
+/// A hub repository as people write it: "org/name", with ":quant" or ":file.gguf" or "/file.gguf", and
+/// "@revision".
+struct RepoName {
+  std::string repo;
+  std::string wanted;  // which GGUF file; empty for the repository's own choice
+  std::string revision = "main";
+};
+std::optional<RepoName> parse_repo_name(std::string_view name);
 
 struct RegistryOptions {
   config::HubEnvironment hub;
@@ -80,10 +90,13 @@ class Registry {
 
  private:
   std::optional<Located> find_local(std::string_view name) const;
-  std::optional<Located> find_alias_files(std::string_view name) const;
-  std::optional<Located> find_repo(std::string_view name) const;
-  Located pull_alias(std::string_view name, const Watch& watch);
-  bool answers(std::string_view name, const Watch& watch);
+  std::optional<Located> find_alias_file(const Alias& alias) const;
+  std::optional<Located> find_repo(const RepoName& name) const;
+  Located pull_alias(const Alias& alias, const Watch& watch);
+  Located pull_repo(const RepoName& name, const Watch& watch);
+  void pull_source(const Alias& alias, const Source& source, const Watch& watch);
+  bool answers(std::string_view name, const Watch& watch) const;
+  http::ClientOptions client_options() const;
 
   RegistryOptions options_;
   config::Environment environment_;
