@@ -10,14 +10,14 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "exec/logits_runner.h"
 #include "models/executors.h"
-#include "models/plan_runner.h"
 
 namespace penstock::models {
 namespace {
 
 using base::Json;
-using Feed = PlanRunner::Feed;
+using Feed = exec::LogitsRunner::Feed;
 
 constexpr float kTolerance = 5e-4f;  // logits have a standard deviation of 1 to 3
 const exec::Limits kLimits{
@@ -47,8 +47,10 @@ class FixtureTest : public testing::TestWithParam<Case> {
 
   std::vector<std::vector<float>> run(const ModelFiles& files, const std::vector<Feed>& feeds) const {
     const auto executor = GetParam().executor.make();
-    PlanRunner runner(*executor, files, kLimits);
-    return runner.run(feeds);
+    exec::Limits limits = kLimits;
+    limits.n_blocks = exec::LogitsRunner::blocks_for(*executor, files.plan, limits);
+    executor->load(files.plan, files.weights, limits);
+    return exec::LogitsRunner(*executor, files.plan, limits).run(feeds);
   }
 
   /// The row of prompt 0's last position with the config as it is.

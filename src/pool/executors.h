@@ -1,0 +1,22 @@
+// The executors of this build, in the order in which `auto` tries them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exec/executor.h"
+
+namespace penstock::pool {
+
+/// Names of the executors in this build: "cpu", "mlx" where built with MLX, "reference".
+std::vector<std::string> executor_names();
+
+/// Makes the executor of that name. Throws Error(kUnsupported) naming the ones there are.
+std::unique_ptr<exec::Executor> make_executor(std::string_view name);
+
+/// The names that `choice` stands for, in order: auto is cpu, then mlx.
+std::vector<std::string> executor_order(std::string_view choice);
+
+}  // namespace penstock::pool
