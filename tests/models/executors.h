@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "exec/reference_executor.h"
+#ifdef PENSTOCK_WITH_MLX
+#include "exec/mlx/mlx_executor.h"
+#endif
 
 namespace penstock::models {
 
@@ -16,7 +19,11 @@ struct TestExecutor {
 };
 
 inline std::vector<TestExecutor> test_executors() {
-  return {{"reference", [] { return std::make_unique<exec::ReferenceExecutor>(); }}};
+  std::vector<TestExecutor> all = {{"reference", [] { return std::make_unique<exec::ReferenceExecutor>(); }}};
+#ifdef PENSTOCK_WITH_MLX
+  all.push_back({"mlx", [] { return std::make_unique<exec::mlx::MlxExecutor>(); }});
+#endif
+  return all;
 }
 
 }  // namespace penstock::models
