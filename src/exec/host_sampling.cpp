@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace penstock::exec {
 
@@ -19,8 +20,9 @@ void OwnedOutput::draw(const SampleBatch& batch, std::span<const LogitRow> rows,
 void OwnedOutput::draw_row(const SampleRow& row, const SampleBatch& batch, const LogitRow& from,
                            std::span<const float> logits, SlotTokens& slot) {
   ops::Draw draw;
-  // A NaN anywhere means that the row's arithmetic failed; minus infinity is a legal "never".
-  const bool failed = std::any_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); }) ||
+  // A NaN or +infinity means that the row's arithmetic failed; minus infinity is a legal "never".
+  const auto bad = [](float x) { return std::isnan(x) || x == std::numeric_limits<float>::infinity(); };
+  const bool failed = std::any_of(logits.begin(), logits.end(), bad) ||
                       std::none_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); });
   if (row.host_logits) {
     logits_.insert(logits_.end(), logits.begin(), logits.end());

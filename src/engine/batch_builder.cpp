@@ -1,0 +1,67 @@
+#include "engine/batch_builder.h"
+
+namespace penstock::engine {
+
+void BatchBuilder::build(const StepPlan& plan, std::span<Sequence* const> sequences) {
+  rows_.clear();
+  tokens_.clear();
+  edits_.clear();
+  samples_.clear();
+  biases_.clear();
+  drawing_.clear();
+  changes_.clear();
+  edit_tables(plan, sequences);
+  for (size_t i = 0; i < plan.rows.size(); ++i) {
+    add_row(plan.rows[i], *sequences[i]);
+    if (rows_.back().n_logits > 0) add_draw(*sequences[i]);
+  }
+}
+
+/// What windows release comes before what anyone takes, so that a block can change hands within a step.
+void BatchBuilder::edit_tables(const StepPlan& plan, std::span<Sequence* const> sequences) {
+  for (Sequence* sequence : sequences) {
+    sequence->table.shrink(sequence->position(), changes_);
+    take_changes(sequence->slot);
+  }
+  for (size_t i = 0; i < plan.rows.size(); ++i) {
+    sequences[i]->table.grow(sequences[i]->position() + plan.rows[i].n_tokens, changes_);
+    take_changes(sequences[i]->slot);
+  }
+}
+
+void BatchBuilder::take_changes(int32_t slot) {
+  for (const cache::TableChange& c : changes_) edits_.push_back({slot, c.group, c.index, c.block});
+  changes_.clear();
+}
+
+void BatchBuilder::add_row(const PlannedRow& planned, const Sequence& sequence) {
+  exec::Row row;
+  row.slot = sequence.slot;
+  row.role = planned.decode ? exec::Role::kGenerated : exec::Role::kPrompt;
+  row.first_token = static_cast<int32_t>(tokens_.size());
+  row.n_tokens = planned.n_tokens;
+  row.position = sequence.position();
+  if (planned.decode) {
+    tokens_.push_back(sequence.draws == sequence.draws_read ? sequence.last_token : exec::kOnDevice);
+    row.n_logits = 1;
+  } else {
+    const auto first = sequence.job.prompt.begin() + row.position;
+    tokens_.insert(tokens_.end(), first, first + row.n_tokens);
+    row.n_logits = row.position + row.n_tokens == sequence.prompt_tokens() ? 1 : 0;
+  }
+  rows_.push_back(row);
+}
+
+void BatchBuilder::add_draw(Sequence& sequence) {
+  exec::SampleRow sample;
+  sample.logit_row = static_cast<int32_t>(samples_.size());
+  sample.params = sequence.job.params;
+  sample.params.first_bias = static_cast<int32_t>(biases_.size());
+  sample.params.n_biases = static_cast<int32_t>(sequence.job.biases.size());
+  sample.top_logprobs = sequence.job.top_logprobs;
+  biases_.insert(biases_.end(), sequence.job.biases.begin(), sequence.job.biases.end());
+  samples_.push_back(sample);
+  drawing_.push_back(&sequence);
+}
+
+}  // namespace penstock::engine

@@ -1,0 +1,36 @@
+// Turns a plan into what an executor takes: rows, tokens, table edits, draws. Takes and gives back the blocks
+// of the sequences on the way. Engine thread; the arrays live until the next build.
+#pragma once
+
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "exec/executor.h"
+
+namespace penstock::engine {
+
+class BatchBuilder {
+ public:
+  /// `sequences` [rows of the plan]. Throws what SequenceTable throws.
+  void build(const StepPlan& plan, std::span<Sequence* const> sequences);
+
+  exec::Batch batch() const { return {rows_, tokens_, edits_}; }
+  exec::SampleBatch draws() const { return {samples_, biases_}; }
+  /// The sequence of each draw.
+  const std::vector<Sequence*>& drawing() const { return drawing_; }
+
+ private:
+  void edit_tables(const StepPlan& plan, std::span<Sequence* const> sequences);
+  void take_changes(int32_t slot);
+  void add_row(const PlannedRow& planned, const Sequence& sequence);
+  void add_draw(Sequence& sequence);
+
+  std::vector<exec::Row> rows_;
+  std::vector<int32_t> tokens_;
+  std::vector<exec::TableEdit> edits_;
+  std::vector<exec::SampleRow> samples_;
+  std::vector<ops::Bias> biases_;
+  std::vector<Sequence*> drawing_;
+  std::vector<cache::TableChange> changes_;
+};
+
+}  // namespace penstock::engine

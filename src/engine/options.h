@@ -1,0 +1,18 @@
+// Settings of one engine. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace penstock::engine {
+
+struct EngineOptions {
+  int32_t max_seqs = 8;                // sequences that run at the same time, at most the executor's slots
+  int32_t max_queue = 256;             // jobs accepted beyond max_seqs; more is kOverloaded
+  int32_t max_batch_tokens = 512;      // tokens of one step, at least max_seqs + 64
+  int32_t prefill_chunk_tokens = 256;  // prompt tokens that a decode may have to wait for, at least 64
+  int32_t context_length = 0;          // tokens of one sequence; 0: the model's
+  std::vector<int32_t> n_blocks;       // of each KV group, as the executor was loaded with
+};
+
+}  // namespace penstock::engine
