@@ -8,23 +8,15 @@
 #include <vector>
 
 #include "base/json.h"
+#include "text/pieces.h"
 
 namespace penstock::text {
 
-class Codec {
+class Codec : public Pieces {
  public:
-  virtual ~Codec() = default;
-
   /// `add_special` adds what the tokenizer adds around a text (BOS); `parse_special` reads "<|im_end|>" as
   /// that token, not as text (templates yes, user text no).
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const = 0;
-
-  /// The bytes that a token adds to the text; may be part of a UTF-8 character. Empty for ids without a
-  /// token.
-  virtual std::string_view piece(int32_t id) const = 0;
-
-  /// Control tokens, which are not shown.
-  virtual bool is_special(int32_t id) const = 0;
 
   virtual int32_t vocab_size() const = 0;
 

@@ -6,14 +6,14 @@
 
 namespace penstock::text {
 
-Detokenizer::Detokenizer(const Tokenizer& tokenizer, DetokenizerOptions options)
-    : tokenizer_(&tokenizer), options_(options), at_start_(options.at_text_start) {}
+Detokenizer::Detokenizer(const Pieces& pieces, DetokenizerOptions options)
+    : pieces_(&pieces), options_(options), at_start_(options.at_text_start) {}
 
 std::string_view Detokenizer::push(int32_t id) {
   out_.clear();
-  if (options_.skip_special && tokenizer_->is_special(id)) return out_;
-  std::string_view piece = tokenizer_->piece(id);
-  const LeadingSpace rule = tokenizer_->leading_space();
+  if (options_.skip_special && pieces_->is_special(id)) return out_;
+  std::string_view piece = pieces_->piece(id);
+  const LeadingSpace rule = pieces_->leading_space();
   if (at_start_ && rule == LeadingSpace::kStripFirstToken) {
     piece.remove_prefix(std::min(piece.find_first_not_of(' '), piece.size()));
     at_start_ = false;

@@ -1,5 +1,5 @@
 // Turns the token ids of one sequence into text as they come. One per sequence, owned by the thread that
-// pushes; it holds a few bytes and a pointer to the tokenizer, which must outlive it. It does not look for
+// pushes; it holds a few bytes and a pointer to the vocabulary, which must outlive it. It does not look for
 // stop strings.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "text/tokenizer.h"
+#include "text/pieces.h"
 
 namespace penstock::text {
 
@@ -22,7 +22,7 @@ struct DetokenizerOptions {
 /// cannot are replaced by U+FFFD (one for each maximal ill-formed part, as Python's errors="replace" does).
 class Detokenizer {
  public:
-  explicit Detokenizer(const Tokenizer& tokenizer, DetokenizerOptions options = {});
+  explicit Detokenizer(const Pieces& pieces, DetokenizerOptions options = {});
 
   /// The text that `id` completes, valid UTF-8, often empty. Valid until the next call. An id beyond the
   /// vocabulary adds nothing.
@@ -33,7 +33,7 @@ class Detokenizer {
   std::string_view finish();
 
  private:
-  const Tokenizer* tokenizer_;
+  const Pieces* pieces_;
   DetokenizerOptions options_;
   bool at_start_;        // no token has added text yet
   std::string pending_;  // an incomplete character, at most 3 bytes

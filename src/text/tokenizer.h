@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/pieces.h"
+
 namespace penstock::text {
 
 /// The vocabulary metadata of a GGUF file (`tokenizer.ggml.*`). Arrays and values that the file lacks stay
@@ -31,10 +33,7 @@ struct GgufVocab {
   std::optional<bool> add_space_prefix;
 };
 
-/// What happens to spaces at the start of a decoded text.
-enum class LeadingSpace { kKeep, kStripOne, kStripFirstToken };
-
-class Tokenizer {
+class Tokenizer : public Pieces {
  public:
   /// `tokenizer_config_json` may be empty. Throws Error(kCorrupt) for a damaged file, Error(kUnsupported) for
   /// a kind of tokenizer that is not done here.
@@ -43,19 +42,15 @@ class Tokenizer {
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
-  ~Tokenizer();
+  ~Tokenizer() override;
 
   /// Token ids of `text` (UTF-8, else Error(kInvalidRequest)). `add_special` puts the special tokens around
   /// it that the files ask for. Without `parse_special`, text that spells a special token stays ordinary
   /// text; added tokens that are not special are still recognised.
   std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special = true) const;
 
-  /// The bytes that `id` adds to a text; not always whole characters. Empty for an id the vocabulary lacks.
-  /// Valid as long as the tokenizer.
-  std::string_view piece(int32_t id) const;
-
-  /// Whether `id` is a control token, which decoding can leave out. False for an id the vocabulary lacks.
-  bool is_special(int32_t id) const;
+  std::string_view piece(int32_t id) const override;
+  bool is_special(int32_t id) const override;
 
   /// Text of `ids`, by the rules of Detokenizer: the same as pushing them one by one and finishing.
   std::string decode(std::span<const int32_t> ids, bool skip_special) const;
@@ -66,7 +61,7 @@ class Tokenizer {
   /// The id of a token as the vocabulary spells it.
   std::optional<int32_t> token_to_id(std::string_view token) const;
 
-  LeadingSpace leading_space() const;
+  LeadingSpace leading_space() const override;
 
  private:
   struct State;
