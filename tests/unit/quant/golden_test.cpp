@@ -85,7 +85,7 @@ TEST(Goldens, EveryMlxFormatEqualsMlx) {
   for (const auto& [name, tensor] : weights.checkpoint()->tensors()) {
     if (!name.ends_with(".weight")) continue;
     const std::string base = name.substr(0, name.size() - 7);
-    const Matrix matrix = load_matrix(weights, base, 3, 128, {});
+    const Matrix matrix = load_matrix(weights, base, 3, 128, {Params{}, {}});
     expect_same_bits(dequantize_all(matrix), values_of(weights, base), base);
     EXPECT_TRUE(base.starts_with(std::string(matrix.format->name()) + "." + std::to_string(matrix.bits) +
                                  "." + std::to_string(matrix.group_size)))
@@ -154,7 +154,7 @@ TEST(Goldens, RowOrderPicksStoredRows) {
   Weights mlx = goldens("mlx.safetensors");
   for (const char* name : {"affine.3.64.bf16", "mxfp4.4.32", "mxfp8.8.32", "nvfp4.4.16"}) {
     if (!mlx.has(std::string(name) + ".weight")) continue;
-    Matrix matrix = load_matrix(mlx, name, 3, 128, {});
+    Matrix matrix = load_matrix(mlx, name, 3, 128, {Params{}, {}});
     std::vector<float> expected = dequantize_all(matrix);
     std::rotate(expected.begin(), expected.begin() + 2 * matrix.cols, expected.end());
     matrix.row_order = {2, 0, 1};

@@ -34,7 +34,11 @@ Config config_of(const char* text) {
   return Config::parse(base::parse_json(text, "config.json"));
 }
 
-std::string error_of(Weights weights, const Config& config = {}, int64_t rows = 8, int64_t cols = 128) {
+/// A config that says "quantised" and no more.
+const Config kQuantised = {Params{}, {}};
+
+std::string error_of(Weights weights, const Config& config = kQuantised, int64_t rows = 8,
+                     int64_t cols = 128) {
   try {
     load_matrix(weights, "m", rows, cols, config);
   } catch (const base::Error& error) {
@@ -47,7 +51,7 @@ TEST(LoadMatrix, ShapesFixBitsAndGroup) {
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
     for (const int group : {32, 64, 128}) {
       Weights weights = affine_weights(bits, group);
-      const Matrix matrix = load_matrix(weights, "m", 8, 128, {});
+      const Matrix matrix = load_matrix(weights, "m", 8, 128, kQuantised);
       EXPECT_EQ(matrix.bits, bits);
       EXPECT_EQ(matrix.group_size, group);
       EXPECT_EQ(matrix.format, find_format("affine"));
@@ -62,6 +66,10 @@ TEST(LoadMatrix, ScalesDecideNotTheConfig) {
   EXPECT_EQ(load_matrix(dense, "m", 8, 128, four).format, find_format("bf16"));
   Weights six = affine_weights(6, 32);
   EXPECT_EQ(load_matrix(six, "m", 8, 128, four).bits, 6);
+}
+
+TEST(LoadMatrix, ScalesWithoutAWordInTheConfigAreAnError) {
+  EXPECT_NE(error_of(affine_weights(4, 64), {}).find("a quantization section"), std::string::npos);
 }
 
 TEST(LoadMatrix, AContradictedOverrideNamesTheTensor) {
@@ -79,7 +87,7 @@ TEST(LoadMatrix, ModesByTheTypeOfTheScales) {
   const auto load = [](int64_t bits, int64_t group) {
     Weights weights = weights_of({zeros("m.weight", DType::kU32, {8, 128 * bits / 32}),
                                   zeros("m.scales", DType::kU8, {8, 128 / group})});
-    return load_matrix(weights, "m", 8, 128, {}).format->name();
+    return load_matrix(weights, "m", 8, 128, kQuantised).format->name();
   };
   EXPECT_EQ(load(4, 32), "mxfp4");
   EXPECT_EQ(load(8, 32), "mxfp8");
@@ -88,9 +96,9 @@ TEST(LoadMatrix, ModesByTheTypeOfTheScales) {
 }
 
 TEST(LoadMatrix, EveryWrongShapeIsAnError) {
-  EXPECT_NE(error_of(affine_weights(4, 64), {}, 9), "");
-  EXPECT_NE(error_of(affine_weights(4, 64), {}, 8, 100), "");
-  EXPECT_NE(error_of(affine_weights(4, 64), {}, 0, 0), "");
+  EXPECT_NE(error_of(affine_weights(4, 64), kQuantised, 9), "");
+  EXPECT_NE(error_of(affine_weights(4, 64), kQuantised, 8, 100), "");
+  EXPECT_NE(error_of(affine_weights(4, 64), kQuantised, 0, 0), "");
   const auto three = [](OwnedTensor weight, OwnedTensor scales, OwnedTensor biases) {
     return error_of(weights_of({std::move(weight), std::move(scales), std::move(biases)}));
   };
