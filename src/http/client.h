@@ -38,9 +38,10 @@ struct ClientRequest {
 
   /// Sees the last hop's head before its body; false: kCancelled.
   std::function<bool(const Hop&)> on_head;
-  /// Takes the last hop's body in pieces instead of ClientResponse::body; false: kCancelled.
+  /// Takes the body in pieces, if the last status is 2xx; other bodies go to ClientResponse::body. False:
+  /// kCancelled.
   std::function<bool(std::string_view)> on_body;
-  /// Bytes so far and expected (0: unknown) of the last hop's body; false: kCancelled.
+  /// Bytes so far and expected (0: unknown) of a 2xx body; false: kCancelled.
   std::function<bool(uint64_t done_bytes, uint64_t total_bytes)> on_progress;
   /// Becomes true: kCancelled within a fraction of a second.
   const std::atomic<bool>* cancel = nullptr;

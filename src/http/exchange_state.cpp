@@ -97,6 +97,14 @@ void ExchangeState::drop_exchange() {
   wake();
 }
 
+void ExchangeState::fail(Response response) {
+  const std::lock_guard lock(mutex_);
+  if (answer_ == Answer::kStream && !finished_) aborted_ = true;
+  if (answer_ != Answer::kNone) return;
+  answer_ = Answer::kResponse;
+  response_ = std::move(response);
+}
+
 ExchangeState::Answer ExchangeState::answer_or_arm() {
   const std::lock_guard lock(mutex_);
   armed_ = answer_ == Answer::kNone && !dropped_;

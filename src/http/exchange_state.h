@@ -47,6 +47,8 @@ class ExchangeState {
 
   // Session's side, its io thread. The `arm` forms ask for one wake_session() at the next change if there is
   // nothing now.
+  /// The handler threw: answers if there is no answer yet, breaks a stream off.
+  void fail(Response response);
   Answer answer_or_arm();
   Response take_response();  // of a stream: its head
   StreamOptions stream_options() const;
