@@ -75,7 +75,7 @@ class MlxLm:
 
 
 class LlamaCpp:
-    """llama-bench; at batch sizes above 1 llama-batched-bench, which counts the tokens of all sequences."""
+    """llama-bench; the decode speed of a batch above 1 is llama-batched-bench's, which counts the tokens of all sequences."""
 
     name = "llama.cpp"
 
@@ -87,25 +87,23 @@ class LlamaCpp:
         model = options.gguf or (options.model if options.model.endswith(".gguf") else None)
         if model is None:
             raise Failed("--gguf FILE is needed beside an MLX folder")
-        return self.batched_once(model, options) if options.batch > 1 else self.single_once(model, options)
-
-    def single_once(self, model, options):
-        if not self.bench:
-            raise Failed("--llama-bench PATH was not given")
-        out = run([self.bench, "-m", model, "-p", str(options.prompt), "-n", str(options.gen), "-d", str(options.depth), "-r", "1",
-                   "-o", "json", *self.threads(options)], options)
-        tests = json.loads(out)
-        self.notes.update(build=tests[0]["build_commit"], type=tests[0]["model_type"], threads=tests[0]["n_threads"])
-        return {"prefill": next(t["avg_ts"] for t in tests if t["n_prompt"]), "decode": next(t["avg_ts"] for t in tests if t["n_gen"])}
-
-    def batched_once(self, model, options):
-        if not self.batched:
+        if options.batch > 1 and not self.batched:
             raise Failed("--llama-batched-bench PATH is needed for --batch above 1")
-        prompt = options.prompt + options.depth
-        out = run([self.batched, "-m", model, "-npp", str(prompt), "-ntg", str(options.gen), "-npl", str(options.batch),
-                   "-c", str(options.batch * (prompt + options.gen)), "--output-format", "jsonl", *self.threads(options)], options)
-        row = next(json.loads(line) for line in out.splitlines() if line.startswith("{"))
-        return {"prefill": row["speed_pp"], "decode": row["speed_tg"]}
+        gen = options.gen if options.batch == 1 else 0
+        tests = [self.bench_once(model, options, "-p", options.prompt, "-n", 0)]
+        tests += [self.bench_once(model, options, "-p", 0, "-n", gen, "-d", options.depth)] if gen else []
+        self.notes.update(build=tests[0]["build_commit"], type=tests[0]["model_type"], threads=tests[0]["n_threads"])
+        return {"prefill": tests[0]["avg_ts"], "decode": tests[1]["avg_ts"] if gen else self.batched_decode(model, options)}
+
+    def bench_once(self, model, options, *arguments):
+        out = run([self.bench, "-m", model, *map(str, arguments), "-r", "1", "-o", "json", *self.threads(options)], options)
+        return json.loads(out)[0]
+
+    def batched_decode(self, model, options):
+        depth = max(options.depth, 1)
+        out = run([self.batched, "-m", model, "-npp", str(depth), "-ntg", str(options.gen), "-npl", str(options.batch),
+                   "-c", str(options.batch * (depth + options.gen)), "--output-format", "jsonl", *self.threads(options)], options)
+        return next(json.loads(line) for line in out.splitlines() if line.startswith("{"))["speed_tg"]
 
     def threads(self, options):
         return ["-t", str(options.threads)] if options.threads else []
@@ -116,7 +114,7 @@ def contestants(options):
     if options.base:
         found.append(Penstock("base", options.base))
     for peer, given in ((MlxLm(options.mlx_python), options.mlx_python),
-                        (LlamaCpp(options.llama_bench, options.llama_batched_bench), options.llama_bench or options.llama_batched_bench)):
+                        (LlamaCpp(options.llama_bench, options.llama_batched_bench), options.llama_bench)):
         found.append(peer) if given else absent.append((peer.name, "no path given"))
     return found, absent
 
@@ -131,7 +129,7 @@ def rounds(runners, absent, options):
                 for phase, speed in runner.once(options).items():
                     results[runner.name][phase].append(speed)
                 print(f"round {number + 1} {runner.name}: load {os.getloadavg()[0]:.2f}", file=sys.stderr, flush=True)
-            except (Failed, KeyError, ValueError) as error:
+            except (Failed, KeyError, TypeError, ValueError, StopIteration) as error:
                 absent.append((runner.name, f"{type(error).__name__}: {error}"))
                 results.pop(runner.name)
                 runners = [r for r in runners if r is not runner]
@@ -188,7 +186,7 @@ def main():
     parser.add_argument("--mlx-python", help="the Python of a virtual environment that has mlx-lm")
     parser.add_argument("--mlx-model", help="the same weights as an MLX folder (tools/gguf_to_mlx.py)")
     parser.add_argument("--llama-bench")
-    parser.add_argument("--llama-batched-bench")
+    parser.add_argument("--llama-batched-bench", help="for --batch above 1")
     parser.add_argument("--gguf", help="the same weights as a GGUF file, where --model is an MLX folder")
     parser.add_argument("--penstock-args", default="", help="more arguments for `penstock bench`, in one string")
     for name, default in (("prompt", 512), ("gen", 64), ("depth", 0), ("batch", 1), ("rounds", 5), ("threads", 0), ("timeout", 1800)):

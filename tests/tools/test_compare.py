@@ -6,8 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = {"prefill_tokens_per_s": {"median": 200.0}, "decode_tokens_per_s": {"median": 50.0}, "logits_hash": "ab", "read_bandwidth_gb_per_s": 9.0}
-LLAMA = [{"build_commit": "c", "model_type": "m", "n_threads": 2, "n_prompt": 512, "n_gen": 0, "avg_ts": 100.0},
-         {"build_commit": "c", "model_type": "m", "n_threads": 2, "n_prompt": 0, "n_gen": 64, "avg_ts": 100.0}]
+LLAMA = [{"build_commit": "c", "model_type": "m", "n_threads": 2, "avg_ts": 100.0}]
 
 
 def program(path, output, status=0):
@@ -29,6 +28,15 @@ def test_ratios_and_notes(tmp_path):
     assert result["ratios"] == {"llama.cpp": {"prefill": 2.0, "decode": 0.5}}
     assert result["notes"]["penstock"] == {"logits_hash": "ab", "read_bandwidth_gb_per_s": 9.0}
     assert result["left_out"] == [{"name": "mlx-lm", "why": "no path given"}]
+
+
+def test_a_batch_takes_the_decode_speed_of_the_batched_program(tmp_path):
+    status, out = compare("--penstock", program(tmp_path / "penstock", json.dumps(BENCH)), "--model", "m.gguf", "--batch", "8",
+                          "--llama-bench", program(tmp_path / "llama", json.dumps(LLAMA)),
+                          "--llama-batched-bench", program(tmp_path / "batched", 'some text\n{"speed_pp": 1.0, "speed_tg": 25.0}'),
+                          "--rounds", "1", "--json")
+    assert status == 0
+    assert json.loads(out)["ratios"] == {"llama.cpp": {"prefill": 2.0, "decode": 2.0}}
 
 
 def test_a_failing_peer_is_named_and_left_out(tmp_path):
