@@ -7,7 +7,8 @@
 namespace penstock::base {
 namespace {
 
-/// Calls on_char for every character outside strings and copies the rest; on_char returns how many it consumed.
+/// Calls on_char for every character outside strings and copies the rest; on_char returns how many it
+/// consumed.
 template <class OnChar>
 void scan_outside_strings(std::string_view text, OnChar on_char) {
   bool in_string = false;
@@ -24,16 +25,9 @@ void scan_outside_strings(std::string_view text, OnChar on_char) {
 }
 
 void check_depth(std::string_view text, std::string_view what, int max_depth) {
-  int depth = 0;
-  scan_outside_strings(text, [&](size_t i) {
-    if (text[i] == '[' || text[i] == '{') ++depth;
-    if (text[i] == ']' || text[i] == '}') --depth;
-    if (depth > max_depth) {
-      throw Error(Code::kInvalidRequest, "[base.json] expected " + std::string(what) + " nested at most " +
-                                             std::to_string(max_depth) + " levels; got more");
-    }
-    return 1;
-  });
+  if (!is_nested_deeper(text, max_depth)) return;
+  throw Error(Code::kInvalidRequest, "[base.json] expected " + std::string(what) + " nested at most " +
+                                         std::to_string(max_depth) + " levels; got more");
 }
 
 std::string without_python_numbers(std::string_view text) {
@@ -55,12 +49,25 @@ std::string without_python_numbers(std::string_view text) {
 
 }  // namespace
 
+bool is_nested_deeper(std::string_view text, int max_depth) {
+  int depth = 0;
+  bool is_deeper = false;
+  scan_outside_strings(text, [&](size_t i) {
+    if (text[i] == '[' || text[i] == '{') ++depth;
+    if (text[i] == ']' || text[i] == '}') --depth;
+    is_deeper = is_deeper || depth > max_depth;
+    return 1;
+  });
+  return is_deeper;
+}
+
 Json parse_json(std::string_view text, std::string_view what, int max_depth) {
   check_depth(text, what, max_depth);
   try {
     return Json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    throw Error(Code::kInvalidRequest, "[base.json] expected JSON in " + std::string(what) + "; got " + error.what());
+    throw Error(Code::kInvalidRequest,
+                "[base.json] expected JSON in " + std::string(what) + "; got " + error.what());
   }
 }
 

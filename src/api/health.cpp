@@ -1,0 +1,48 @@
+#include "api/health.h"
+
+#include <memory>
+
+#include "base/json.h"
+
+namespace penstock::api {
+namespace {
+
+using base::Json;
+
+http::Response json_response(int status, const Json& body) {
+  http::Response response;
+  response.status = status;
+  response.content_type = "application/json";
+  response.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (status == 503) response.headers.push_back({"Retry-After", "2"});
+  return response;
+}
+
+http::Response health(const serve::Service& service) {
+  const serve::ModelCard card = service.models().front();
+  const bool is_ready = !service.draining();
+  return json_response(is_ready ? 200 : 503, {{"status", is_ready ? "healthy" : "draining"},
+                                              {"ready", is_ready},
+                                              {"model_loaded", true},
+                                              {"model_name", card.id},
+                                              {"model_type", card.family},
+                                              {"engine_type", card.executor}});
+}
+
+}  // namespace
+
+bool is_probe(std::string_view path) {
+  return path == "/health" || path == "/healthz" || path == "/readyz" || path == "/livez";
+}
+
+void add_health_routes(http::Router& router, const serve::Service& service) {
+  const auto answer = [&service](const http::Request&, const std::shared_ptr<http::Exchange>& exchange) {
+    exchange->respond(health(service));
+  };
+  for (const char* path : {"/health", "/healthz", "/readyz"}) router.add("GET", path, answer);
+  router.add("GET", "/livez", [](const http::Request&, const std::shared_ptr<http::Exchange>& exchange) {
+    exchange->respond(json_response(200, {{"status", "alive"}}));
+  });
+}
+
+}  // namespace penstock::api

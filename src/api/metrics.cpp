@@ -1,0 +1,87 @@
+#include "api/metrics.h"
+
+#include <string_view>
+
+namespace penstock::api {
+namespace {
+
+class Page {
+ public:
+  void counter(std::string_view name, std::string_view help, uint64_t value) {
+    add(name, help, "counter", value);
+  }
+  void gauge(std::string_view name, std::string_view help, uint64_t value) {
+    add(name, help, "gauge", value);
+  }
+
+  void head(std::string_view name, std::string_view help, std::string_view type) {
+    text_.append("# HELP penstock_").append(name).append(" ").append(help).append("\n");
+    text_.append("# TYPE penstock_").append(name).append(" ").append(type).append("\n");
+  }
+
+  void sample(std::string_view name, std::string_view labels, uint64_t value) {
+    text_.append("penstock_")
+        .append(name)
+        .append(labels)
+        .append(" ")
+        .append(std::to_string(value))
+        .append("\n");
+  }
+
+  std::string take() { return std::move(text_); }
+
+ private:
+  void add(std::string_view name, std::string_view help, std::string_view type, uint64_t value) {
+    head(name, help, type);
+    sample(name, "", value);
+  }
+
+  std::string text_;
+};
+
+void add_requests(Page& page, const serve::Counters& c) {
+  page.counter("requests_received_total", "Generation requests that were read", c.received);
+  page.gauge("requests_running", "Generation requests that have not ended", c.running);
+  page.counter("requests_processed_total", "Generation requests that finished", c.finished);
+  page.counter("requests_cancelled_total", "Generation requests that were cancelled", c.cancelled);
+  page.counter("requests_cancelled_via_disconnect_total", "Those of them whose client went away",
+               c.cancelled_via_disconnect);
+  page.counter("requests_failed_total", "Generation requests that failed", c.failed);
+  page.counter("requests_refused_total", "Generation requests that were refused before they started",
+               c.refused);
+  page.counter("prompt_tokens_total", "Prompt tokens of requests that started", c.prompt_tokens);
+  page.counter("completion_tokens_total", "Tokens that were answered", c.completion_tokens);
+}
+
+void add_engine(Page& page, const engine::Counters& c) {
+  page.gauge("sequences_running", "Sequences in the engine's steps", c.running);
+  page.gauge("sequences_waiting", "Sequences in the engine's queue", c.waiting);
+  page.counter("sequences_submitted_total", "Sequences given to the engine", c.submitted);
+  page.counter("sequences_refused_total", "Sequences that the engine refused", c.refused);
+  page.counter("sequences_cancelled_total", "Sequences that were cancelled in the engine", c.cancelled);
+  page.counter("steps_executed_total", "Steps of the engine", c.steps);
+  page.gauge("batch_width_max", "Most sequences in one step since the start", c.max_batch_width);
+  page.gauge("kv_cache_blocks_used", "Blocks of the cache in use", c.blocks_used);
+  page.gauge("kv_cache_blocks_total", "Blocks of the cache", c.blocks_total);
+}
+
+}  // namespace
+
+std::string render_metrics(const serve::Service& service, const Meters& meters) {
+  Page page;
+  add_requests(page, service.counters());
+  add_engine(page, service.engine_counters());
+  page.counter("ignored_fields_total", "Request fields that no surface knows", meters.ignored.fields);
+  page.head("http_responses_total", "Answers by class of status", "counter");
+  for (size_t i = 1; i < meters.responses_by_class.size(); ++i) {
+    page.sample("http_responses_total", "{class=\"" + std::to_string(i) + "xx\"}",
+                meters.responses_by_class[i]);
+  }
+  page.counter("model_loads_total", "Models that were loaded", 1);
+  const auto uptime = std::chrono::steady_clock::now() - meters.started;
+  page.gauge("uptime_seconds", "Time since the start",
+             static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(uptime).count()));
+  return page.take();
+}
+
+}  // namespace penstock::api

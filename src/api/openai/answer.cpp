@@ -1,0 +1,85 @@
+#include "api/openai/answer.h"
+
+#include <iterator>
+#include <utility>
+
+#include "api/openai/errors.h"
+#include "http/sse.h"
+
+namespace penstock::api::openai {
+
+using base::Json;
+
+Answer::Answer(std::shared_ptr<http::Exchange> exchange, std::unique_ptr<Encoder> encoder,
+               AnswerOptions options)
+    : exchange_(std::move(exchange)), encoder_(std::move(encoder)), options_(std::move(options)) {}
+
+void Answer::on_event(chat::Event event) {
+  std::visit([this](auto& value) { on(value); }, event);
+}
+
+void Answer::write(const Json& chunk) {
+  stream_->write(http::sse_frame(chunk.dump(-1, ' ', false, Json::error_handler_t::replace)));
+}
+
+void Answer::on(const chat::Started& started) {
+  options_.head.model = started.model;
+  choices_.resize(static_cast<size_t>(started.choices));
+  if (!options_.stream) return;
+  http::Response head = http::sse_head();
+  head.headers.push_back({"x-penstock-executor", started.executor});
+  head.headers.insert(head.headers.end(), options_.headers.begin(), options_.headers.end());
+  stream_ = exchange_->start_stream(std::move(head), options_.stream_options);
+  for (const Json& chunk : encoder_->started(options_.head, started.choices)) write(chunk);
+}
+
+void Answer::on(chat::TextDelta& delta) {
+  if (stream_) return write(encoder_->delta(options_.head, delta));
+  WholeChoice& choice = choices_[static_cast<size_t>(delta.choice)];
+  choice.text += delta.text;
+  std::move(delta.logprobs.begin(), delta.logprobs.end(), std::back_inserter(choice.logprobs));
+}
+
+void Answer::on(const chat::Finished& finished) {
+  ++n_finished_;
+  choices_[static_cast<size_t>(finished.choice)].reason = finished.reason;
+  if (!stream_) return;
+  if (n_finished_ < choices_.size()) return write(encoder_->finished(options_.head, finished));
+  last_finished_ = finished;
+}
+
+void Answer::on(const chat::Done& done) {
+  if (!stream_) return respond_whole(done);
+  Json chunk = encoder_->finished(options_.head, *last_finished_);
+  chunk["penstock"] = receipt_json(done.receipt, options_.head.notes);
+  write(chunk);
+  if (options_.head.include_usage) write(encoder_->usage_chunk(options_.head, done.usage));
+  stream_->write(http::sse_frame("[DONE]"));
+  stream_->finish();
+}
+
+void Answer::respond_whole(const chat::Done& done) {
+  Json body = encoder_->whole(options_.head, choices_);
+  body["usage"] = usage_json(done.usage);
+  body["penstock"] = receipt_json(done.receipt, options_.head.notes);
+  http::Response response;
+  response.content_type = "application/json";
+  response.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  response.headers = std::move(options_.headers);
+  response.headers.push_back({"x-penstock-executor", done.receipt.executor});
+  response.headers.push_back({"x-penstock-batch-width", std::to_string(done.receipt.batch_width)});
+  exchange_->respond(std::move(response));
+}
+
+void Answer::on(const chat::Failure& failure) {
+  if (stream_) {
+    write(error_envelope(failure.error));
+    stream_->finish();
+    return;
+  }
+  http::Response response = error_response(failure.error);
+  response.headers.insert(response.headers.end(), options_.headers.begin(), options_.headers.end());
+  exchange_->respond(std::move(response));
+}
+
+}  // namespace penstock::api::openai

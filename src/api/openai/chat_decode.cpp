@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "api/openai/decode.h"
+#include "api/openai/fields.h"
+#include "base/error.h"
+
+namespace penstock::api::openai {
+namespace {
+
+using base::Code;
+using base::Error;
+using base::Json;
+
+constexpr size_t kMaxNameBytes = 64;
+
+/// ^[a-zA-Z0-9_-]{1,64}$
+bool is_function_name(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxNameBytes &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
+}
+
+void check_tool(const Json& value, const std::string& path) {
+  const Reader tool(value, path + ".");
+  if (tool.string("type") != "function") tool.reject("type", "function");
+  const Json* function = tool.find("function");
+  if (function == nullptr) tool.reject("function", "an object");
+  const Reader fields(*function, path + ".function.");
+  if (!is_function_name(fields.string("name").value_or(""))) {
+    fields.reject("name", "1 to 64 letters, digits, _ or -");
+  }
+  fields.string("description");
+  const Json* parameters = fields.find("parameters");
+  if (parameters != nullptr && !parameters->is_object()) fields.reject("parameters", "a JSON schema");
+}
+
+void read_tools(const Reader& reader, chat::Conversation& conversation, Decoded& out) {
+  if (const Json* tools = reader.find("tools")) {
+    if (!tools->is_array()) reader.reject("tools", "a list");
+    for (size_t i = 0; i < tools->size(); ++i) check_tool((*tools)[i], "tools[" + std::to_string(i) + "]");
+    conversation.tools = *tools;
+  }
+  if (const Json* choice = reader.find("tool_choice")) {
+    const bool is_word = *choice == "none" || *choice == "auto" || *choice == "required";
+    if (!is_word && !choice->is_object()) reader.reject("tool_choice", "none, auto, required or an object");
+    conversation.tool_choice = *choice;
+  }
+  if (conversation.tools.is_array() && !conversation.tools.empty() && conversation.tool_choice != "none") {
+    out.notes.push_back("tools are shown to the model; calls that it writes come back as text");
+  }
+}
+
+void read_template_fields(const Reader& reader, chat::Conversation& conversation) {
+  constexpr std::array<std::string_view, 7> kReserved = {"messages",
+                                                         "tools",
+                                                         "documents",
+                                                         "add_generation_prompt",
+                                                         "continue_final_message",
+                                                         "chat_template_kwargs",
+                                                         "bos_token"};
+  if (const Json* kwargs = reader.find("chat_template_kwargs")) {
+    const Reader fields(*kwargs, "chat_template_kwargs.");
+    for (const std::string_view name : kReserved) {
+      if (fields.find(name) != nullptr) fields.reject(name, "absent: the server sets it");
+    }
+    conversation.template_kwargs = *kwargs;
+  }
+  if (const auto effort = reader.string("reasoning_effort")) {
+    constexpr std::array<std::string_view, 6> kEfforts = {"none",   "minimal", "low",
+                                                          "medium", "high",    "xhigh"};
+    if (std::find(kEfforts.begin(), kEfforts.end(), *effort) == kEfforts.end()) {
+      reader.reject("reasoning_effort", "none, minimal, low, medium, high or xhigh");
+    }
+    if (conversation.template_kwargs.is_null()) conversation.template_kwargs = Json::object();
+    conversation.template_kwargs.emplace("reasoning_effort", *effort);
+    if (*effort == "none") conversation.template_kwargs.emplace("enable_thinking", false);
+  }
+  const auto add_prompt = reader.boolean("add_generation_prompt");
+  conversation.continue_final_message = reader.boolean("continue_final_message").value_or(false);
+  conversation.add_generation_prompt = add_prompt.value_or(true);
+  if (conversation.continue_final_message && add_prompt == true) {
+    reader.reject("continue_final_message", "false beside add_generation_prompt true");
+  }
+}
+
+void check_modalities(const Reader& reader) {
+  const Json* modalities = reader.find("modalities");
+  if (modalities == nullptr || *modalities == Json::array({"text"})) return;
+  throw Error(Code::kUnsupported, "[openai.decode] expected modalities [\"text\"]; got " + shown(*modalities),
+              "modalities");
+}
+
+void read_logprobs(const Reader& reader, chat::Request& request) {
+  request.logprobs = reader.boolean("logprobs").value_or(false);
+  const auto top = reader.integer("top_logprobs", 0, 20);
+  if (top && !request.logprobs) reader.reject("top_logprobs", "absent unless logprobs is true");
+  request.top_logprobs = static_cast<int32_t>(top.value_or(0));
+}
+
+}  // namespace
+
+Decoded decode_chat(const Json& body) {
+  const Reader reader(body);
+  Decoded out;
+  out.ignored = unknown_fields(body, chat_fields());
+  read_shared(reader, out);
+  if (const auto tokens = reader.integer("max_completion_tokens", 1)) out.request.max_tokens = tokens;
+  read_logprobs(reader, out.request);
+  check_modalities(reader);
+  // Nothing is stored yet: "store": false is what happens, true is not.
+  if (reader.boolean("store").value_or(false)) out.ignored.push_back("store");
+  chat::Conversation conversation;
+  conversation.messages = decode_messages(reader);
+  read_tools(reader, conversation, out);
+  read_template_fields(reader, conversation);
+  out.request.input = std::move(conversation);
+  return out;
+}
+
+}  // namespace penstock::api::openai

@@ -1,0 +1,141 @@
+#include "api/openai/decode.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include "api/openai/errors.h"
+
+namespace penstock::api::openai {
+namespace {
+
+using base::Code;
+using base::Json;
+
+constexpr int kMaxDepth = 128;
+constexpr size_t kMaxStops = 16;
+constexpr int64_t kMaxChoices = 8;
+
+/// "application/json; charset=utf-8" and "application/x+json" are JSON.
+bool is_json_type(std::string_view content_type) {
+  std::string type(content_type.substr(0, content_type.find(';')));
+  type.erase(type.find_last_not_of(" \t") + 1);
+  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
+  return type.empty() || type == "application/json" || type.ends_with("+json");
+}
+
+std::optional<uint64_t> read_seed(const Reader& reader) {
+  const Json* value = reader.find("seed");
+  if (value == nullptr) return std::nullopt;
+  if (value->is_number_unsigned()) return value->get<uint64_t>();
+  if (!value->is_number_integer()) reader.reject("seed", "a whole number of 64 bits");
+  return static_cast<uint64_t>(value->get<int64_t>());
+}
+
+std::vector<std::string> read_stop(const Reader& reader) {
+  const Json* value = reader.find("stop");
+  if (value == nullptr) return {};
+  const Json list = value->is_array() ? *value : Json::array({*value});
+  const bool is_good =
+      list.size() <= kMaxStops && std::all_of(list.begin(), list.end(), [](const Json& stop) {
+        return stop.is_string() && !stop.get_ref<const std::string&>().empty();
+      });
+  if (!is_good) reader.reject("stop", "a text or a list of up to 16, none of them empty");
+  return list.get<std::vector<std::string>>();
+}
+
+std::vector<std::pair<int32_t, float>> read_logit_bias(const Reader& reader) {
+  const Json* value = reader.find("logit_bias");
+  if (value == nullptr) return {};
+  if (!value->is_object()) reader.reject("logit_bias", "an object of token ids and numbers");
+  std::vector<std::pair<int32_t, float>> biases;
+  const Reader biases_reader(*value, "logit_bias.");
+  for (const auto& [key, number] : value->items()) {
+    int32_t token = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
+    if (error != std::errc{} || end != key.data() + key.size() || token < 0) {
+      reader.reject("logit_bias", "an object whose names are token ids");
+    }
+    if (const auto bias = biases_reader.number(key, -100, 100)) biases.emplace_back(token, *bias);
+  }
+  return biases;
+}
+
+void read_sampling(const Reader& reader, chat::Sampling& sampling) {
+  const auto number = [&](const char* name, double min, double max, auto& out) {
+    if (const auto value = reader.number(name, min, max)) out = static_cast<float>(*value);
+  };
+  number("temperature", 0, 2, sampling.temperature);
+  number("top_p", 0, 1, sampling.top_p);
+  number("min_p", 0, 1, sampling.min_p);
+  number("presence_penalty", -2, 2, sampling.presence_penalty);
+  number("frequency_penalty", -2, 2, sampling.frequency_penalty);
+  number("repetition_penalty", 0.01, 10, sampling.repetition_penalty);
+  // -1 is the word of some clients for "off", which is 0 here.
+  if (const auto top_k = reader.integer("top_k", -1, INT32_MAX)) {
+    sampling.top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));
+  }
+  sampling.seed = read_seed(reader);
+  sampling.logit_bias = read_logit_bias(reader);
+}
+
+void read_stream(const Reader& reader, Decoded& out) {
+  out.stream = reader.boolean("stream").value_or(false);
+  const Json* options = reader.find("stream_options");
+  if (options == nullptr) return;
+  if (!out.stream) reader.reject("stream_options", "absent unless stream is true");
+  const Reader fields(*options, "stream_options.");
+  out.include_usage = fields.boolean("include_usage").value_or(false);
+  fields.boolean("include_obfuscation");
+}
+
+void read_response_format(const Reader& reader) {
+  const Json* format = reader.find("response_format");
+  if (format == nullptr) return;
+  const auto type = Reader(*format, "response_format.").string("type");
+  if (type == "text") return;
+  if (type == "json_object" || type == "json_schema") {
+    throw base::Error(
+        Code::kUnsupported,
+        "[openai.decode] expected response_format.type \"text\"; " + *type + " is not built yet",
+        "response_format");
+  }
+  reader.reject("response_format", "an object whose type is text, json_object or json_schema");
+}
+
+}  // namespace
+
+Json parse_body(const http::Request& request) {
+  const auto invalid = [](const std::string& message) {
+    return CodedError(Code::kInvalidRequest, "invalid_json", "[openai.body] " + message);
+  };
+  if (!is_json_type(request.header("content-type")))
+    throw invalid("expected Content-Type: application/json; got another");
+  if (request.body.empty()) throw invalid("expected a JSON object as the body; got an empty body");
+  if (base::is_nested_deeper(request.body, kMaxDepth)) {
+    throw CodedError(
+        Code::kInvalidRequest, "request_body_too_deep",
+        "[openai.body] expected JSON nested at most " + std::to_string(kMaxDepth) + " levels; got more");
+  }
+  try {
+    Json body = Json::parse(request.body);
+    if (!body.is_object()) throw invalid("expected a JSON object as the body; got " + shown(body));
+    return body;
+  } catch (const Json::exception& error) {
+    throw invalid(std::string("expected a JSON object as the body; got ") + error.what());
+  }
+}
+
+void read_shared(const Reader& reader, Decoded& out) {
+  chat::Request& request = out.request;
+  request.model = reader.string("model").value_or("");
+  read_sampling(reader, request.sampling);
+  request.stop = read_stop(reader);
+  request.n = static_cast<int32_t>(reader.integer("n", 1, kMaxChoices).value_or(1));
+  request.max_tokens = reader.integer("max_tokens", 1);
+  request.ignore_eos = reader.boolean("ignore_eos").value_or(false);
+  read_stream(reader, out);
+  read_response_format(reader);
+}
+
+}  // namespace penstock::api::openai

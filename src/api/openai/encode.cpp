@@ -1,0 +1,65 @@
+#include "api/openai/encode.h"
+
+#include <cmath>
+
+namespace penstock::api::openai {
+namespace {
+
+using base::Json;
+
+/// Whether the bytes are whole, well-formed UTF-8 characters.
+bool is_utf8(const std::string& bytes) {
+  try {
+    static_cast<void>(Json(bytes).dump());
+    return true;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
+double rounded_ms(double ms) {
+  return std::round(ms * 1000) / 1000;
+}
+
+}  // namespace
+
+std::string token_text(const std::string& bytes) {
+  if (is_utf8(bytes)) return bytes;
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string text = "bytes:";
+  for (const unsigned char byte : bytes) {
+    text += "\\x";
+    text += kHex[byte >> 4];
+    text += kHex[byte & 15];
+  }
+  return text;
+}
+
+Json envelope(const AnswerHead& head, const char* object) {
+  return {{"id", head.id},
+          {"object", object},
+          {"created", head.created},
+          {"model", head.model},
+          {"choices", Json::array()}};
+}
+
+Json usage_json(const chat::Usage& usage) {
+  Json json = {{"prompt_tokens", usage.prompt_tokens},
+               {"completion_tokens", usage.completion_tokens},
+               {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
+  json["prompt_tokens_details"] = {{"cached_tokens", usage.cached_tokens}};
+  return json;
+}
+
+Json receipt_json(const chat::Receipt& receipt, const std::vector<std::string>& notes) {
+  Json json = {{"executor", receipt.executor},
+               {"batch_width", receipt.batch_width},
+               {"max_tokens", receipt.max_tokens},
+               {"queue_ms", rounded_ms(receipt.queue_ms)},
+               {"prefill_ms", rounded_ms(receipt.prefill_ms)},
+               {"decode_ms", rounded_ms(receipt.decode_ms)}};
+  if (!notes.empty()) json["notes"] = notes;
+  return json;
+}
+
+}  // namespace penstock::api::openai

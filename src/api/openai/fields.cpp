@@ -1,0 +1,136 @@
+#include "api/openai/fields.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+
+namespace penstock::api::openai {
+namespace {
+
+constexpr auto kHonoured = FieldSet::kHonoured;
+constexpr auto kAccepted = FieldSet::kAccepted;
+constexpr auto kRefused = FieldSet::kRefused;
+
+constexpr std::array kChatFields = {
+    Field{"model", kHonoured},
+    Field{"messages", kHonoured},
+    Field{"stream", kHonoured},
+    Field{"stream_options", kHonoured},
+    Field{"max_completion_tokens", kHonoured},
+    Field{"max_tokens", kHonoured},
+    Field{"n", kHonoured},
+    Field{"stop", kHonoured},
+    Field{"seed", kHonoured},
+    Field{"temperature", kHonoured},
+    Field{"top_p", kHonoured},
+    Field{"top_k", kHonoured},
+    Field{"min_p", kHonoured},
+    Field{"repetition_penalty", kHonoured},
+    Field{"presence_penalty", kHonoured},
+    Field{"frequency_penalty", kHonoured},
+    Field{"logit_bias", kHonoured},
+    Field{"logprobs", kHonoured},
+    Field{"top_logprobs", kHonoured},
+    Field{"tools", kHonoured},
+    Field{"tool_choice", kHonoured},
+    Field{"response_format", kHonoured},
+    Field{"modalities", kHonoured},
+    Field{"reasoning_effort", kHonoured},
+    Field{"chat_template_kwargs", kHonoured},
+    Field{"add_generation_prompt", kHonoured},
+    Field{"continue_final_message", kHonoured},
+    Field{"ignore_eos", kHonoured},
+    Field{"store", kAccepted},
+    Field{"metadata", kAccepted},
+    Field{"user", kAccepted},
+    Field{"safety_identifier", kAccepted},
+    Field{"prompt_cache_key", kAccepted},
+    Field{"prompt_cache_retention", kAccepted},
+    Field{"service_tier", kAccepted},
+    Field{"prediction", kAccepted},
+    Field{"parallel_tool_calls", kAccepted},
+    Field{"functions", kRefused},
+    Field{"function_call", kRefused},
+    Field{"audio", kRefused},
+    Field{"web_search_options", kRefused},
+    Field{"structured_outputs", kRefused},
+    Field{"guided_json", kRefused},
+    Field{"guided_regex", kRefused},
+    Field{"guided_choice", kRefused},
+    Field{"guided_grammar", kRefused},
+    Field{"grammar", kRefused},
+    Field{"json_schema", kRefused},
+    Field{"chat_template", kRefused},
+    Field{"documents", kRefused},
+    Field{"min_tokens", kRefused},
+    Field{"stop_token_ids", kRefused},
+    Field{"bad_words", kRefused},
+    Field{"truncate_prompt_tokens", kRefused},
+    Field{"prompt_logprobs", kRefused},
+};
+
+constexpr std::array kCompletionFields = {
+    Field{"model", kHonoured},
+    Field{"prompt", kHonoured},
+    Field{"stream", kHonoured},
+    Field{"stream_options", kHonoured},
+    Field{"max_tokens", kHonoured},
+    Field{"n", kHonoured},
+    Field{"stop", kHonoured},
+    Field{"seed", kHonoured},
+    Field{"temperature", kHonoured},
+    Field{"top_p", kHonoured},
+    Field{"top_k", kHonoured},
+    Field{"min_p", kHonoured},
+    Field{"repetition_penalty", kHonoured},
+    Field{"presence_penalty", kHonoured},
+    Field{"frequency_penalty", kHonoured},
+    Field{"logit_bias", kHonoured},
+    Field{"logprobs", kHonoured},
+    Field{"ignore_eos", kHonoured},
+    Field{"echo", kHonoured},
+    Field{"suffix", kHonoured},
+    Field{"best_of", kHonoured},
+    Field{"response_format", kHonoured},
+    Field{"user", kAccepted},
+    Field{"metadata", kAccepted},
+    Field{"structured_outputs", kRefused},
+    Field{"guided_json", kRefused},
+    Field{"guided_regex", kRefused},
+    Field{"guided_choice", kRefused},
+    Field{"guided_grammar", kRefused},
+    Field{"grammar", kRefused},
+    Field{"json_schema", kRefused},
+    Field{"min_tokens", kRefused},
+    Field{"stop_token_ids", kRefused},
+    Field{"bad_words", kRefused},
+    Field{"truncate_prompt_tokens", kRefused},
+    Field{"prompt_logprobs", kRefused},
+};
+
+}  // namespace
+
+std::span<const Field> chat_fields() {
+  return kChatFields;
+}
+std::span<const Field> completion_fields() {
+  return kCompletionFields;
+}
+
+std::vector<std::string> unknown_fields(const base::Json& body, std::span<const Field> fields) {
+  std::vector<std::string> unknown;
+  for (const auto& [key, value] : body.items()) {
+    const auto found =
+        std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == key; });
+    if (found == fields.end()) {
+      unknown.push_back(key);
+    } else if (found->set == kRefused && !value.is_null()) {
+      throw base::Error(base::Code::kUnsupported,
+                        "[openai.decode] expected no " + key + ": it is not supported here", key);
+    }
+  }
+  return unknown;
+}
+
+}  // namespace penstock::api::openai

@@ -1,0 +1,131 @@
+#include "api/openai/routes.h"
+
+#include <chrono>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "api/openai/answer.h"
+#include "api/openai/decode.h"
+#include "base/log.h"
+
+namespace penstock::api::openai {
+namespace {
+
+using base::Json;
+
+std::string make_id(const char* prefix) {
+  static thread_local std::mt19937_64 random(std::random_device{}());
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string id = prefix;
+  for (int i = 0; i < 24; ++i) id += kHex[random() & 15];
+  return id;
+}
+
+int64_t unix_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+/// Field names for a header: those that are plain words, joined; at most a few hundred bytes.
+std::string header_list(const std::vector<std::string>& names) {
+  constexpr size_t kMaxBytes = 400;
+  std::string joined;
+  for (const std::string& name : names) {
+    std::string clean;
+    for (const char c : name.substr(0, 64)) clean += c > ' ' && c < 127 && c != ',' ? c : '?';
+    if (joined.size() + clean.size() > kMaxBytes) return joined + ", ...";
+    joined += (joined.empty() ? "" : ", ") + clean;
+  }
+  return joined;
+}
+
+class Surface {
+ public:
+  Surface(serve::Service& service, Ignored& ignored, RouteOptions options)
+      : service_(service), ignored_(ignored), options_(std::move(options)) {}
+
+  void chat(const http::Request& request, std::shared_ptr<http::Exchange> exchange) {
+    Decoded decoded = decode_chat(parse_body(request));
+    auto encoder = make_chat_encoder(decoded.request.logprobs);
+    start(std::move(decoded), std::move(encoder), "chatcmpl-", std::move(exchange));
+  }
+
+  void completion(const http::Request& request, std::shared_ptr<http::Exchange> exchange) {
+    Decoded decoded = decode_completion(parse_body(request));
+    const auto prompts = std::get<chat::Completion>(decoded.request.input).prompts.size();
+    const auto choices = static_cast<int32_t>(prompts) * decoded.request.n;
+    auto encoder = make_completion_encoder(decoded.request.logprobs, choices);
+    start(std::move(decoded), std::move(encoder), "cmpl-", std::move(exchange));
+  }
+
+  void models(std::shared_ptr<http::Exchange> exchange) const {
+    Json body = {{"object", "list"}, {"data", Json::array()}};
+    for (const serve::ModelCard& card : service_.models()) body["data"].push_back(model_json(card));
+    respond(*exchange, body);
+  }
+
+  void model(const http::Request& request, std::shared_ptr<http::Exchange> exchange) const {
+    respond(*exchange, model_json(service_.model(request.params.at("id"))));
+  }
+
+ private:
+  static Json model_json(const serve::ModelCard& card) {
+    Json capabilities = {{"chat_completion", card.has_template}, {"completion", true}};
+    return {{"id", card.id},
+            {"object", "model"},
+            {"created", card.created},
+            {"owned_by", "penstock"},
+            {"context_window", card.context_length},
+            {"max_model_len", card.context_length},
+            {"capabilities", std::move(capabilities)},
+            {"aliases", card.names},
+            {"penstock", {{"family", card.family}, {"format", card.format}, {"executor", card.executor}}}};
+  }
+
+  static void respond(http::Exchange& exchange, const Json& body) {
+    http::Response response;
+    response.content_type = "application/json";
+    response.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
+    exchange.respond(std::move(response));
+  }
+
+  void start(Decoded decoded, std::unique_ptr<Encoder> encoder, const char* id_prefix,
+             std::shared_ptr<http::Exchange> exchange) {
+    AnswerOptions options;
+    options.head = {make_id(id_prefix), unix_seconds(), "", decoded.include_usage, std::move(decoded.notes)};
+    options.stream = decoded.stream;
+    options.stream_options = options_.stream;
+    if (!decoded.ignored.empty()) {
+      ignored_.fields += decoded.ignored.size();
+      options.headers.push_back({"x-penstock-ignored", header_list(decoded.ignored)});
+    }
+    auto answer = std::make_shared<Answer>(exchange, std::move(encoder), std::move(options));
+    const auto generation = service_.submit(std::move(decoded.request), std::move(answer));
+    exchange->on_disconnect([generation] { generation->cancel(serve::Generation::Why::kDisconnected); });
+  }
+
+  serve::Service& service_;
+  Ignored& ignored_;
+  const RouteOptions options_;
+};
+
+}  // namespace
+
+void add_routes(http::Router& router, serve::Service& service, Ignored& ignored, RouteOptions options) {
+  const auto surface = std::make_shared<Surface>(service, ignored, std::move(options));
+  using Exchange = std::shared_ptr<http::Exchange>;
+  router.add("POST", "/v1/chat/completions", [surface](http::Request request, Exchange exchange) {
+    surface->chat(request, std::move(exchange));
+  });
+  router.add("POST", "/v1/completions", [surface](http::Request request, Exchange exchange) {
+    surface->completion(request, std::move(exchange));
+  });
+  router.add("GET", "/v1/models",
+             [surface](const http::Request&, Exchange exchange) { surface->models(std::move(exchange)); });
+  router.add("GET", "/v1/models/{id...}", [surface](http::Request request, Exchange exchange) {
+    surface->model(request, std::move(exchange));
+  });
+}
+
+}  // namespace penstock::api::openai

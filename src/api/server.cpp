@@ -1,0 +1,104 @@
+#include "api/server.h"
+
+#include <fstream>
+#include <string_view>
+
+#include "api/health.h"
+#include "api/openai/errors.h"
+#include "api/routes.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace penstock::api {
+namespace {
+
+using base::Code;
+using base::Error;
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host == "[::1]" || host.starts_with("127.");
+}
+
+http::Limits limits_of(const config::Settings& settings) {
+  http::Limits limits;
+  limits.max_body_bytes = static_cast<size_t>(settings.max_body_bytes);
+  limits.header_timeout_ms = static_cast<int>(settings.header_timeout_ms);
+  limits.body_timeout_ms = static_cast<int>(settings.body_timeout_ms);
+  limits.idle_timeout_ms = static_cast<int>(settings.idle_timeout_ms);
+  limits.write_timeout_ms = static_cast<int>(settings.write_timeout_ms);
+  limits.max_connections = static_cast<size_t>(settings.max_connections);
+  return limits;
+}
+
+AccessOptions access_of(const config::Settings& settings) {
+  AccessOptions options{read_api_key(settings), settings.cors_origins};
+  if (options.api_key.empty() && settings.unix_socket.empty() && !is_loopback(settings.host)) {
+    throw Error(Code::kInvalidRequest, "[api.server] expected an API key (--api-key-file) to listen on " +
+                                           settings.host + ", which other machines can reach; got none");
+  }
+  return options;
+}
+
+}  // namespace
+
+std::string read_api_key(const config::Settings& settings) {
+  if (settings.api_key_file.empty()) return settings.api_key;
+  std::ifstream file(settings.api_key_file);
+  std::string key;
+  std::getline(file, key);
+  key.erase(key.find_last_not_of(" \t\r") + 1);
+  if (key.empty()) {
+    throw Error(Code::kInvalidRequest,
+                "[api.server] expected a key in the first line of " + settings.api_key_file + "; got none");
+  }
+  return key;
+}
+
+ApiServer::ApiServer(const config::Settings& settings, serve::Service& service)
+    : service_(service), access_(access_of(settings)) {
+  http::Router router;
+  mount(router, service_, meters_, settings);
+  server_ = std::make_unique<http::Server>(options(settings), std::move(router));
+}
+
+http::ServerOptions ApiServer::options(const config::Settings& settings) {
+  http::ServerOptions options;
+  options.host = settings.host;
+  options.port = settings.unix_socket.empty() ? static_cast<int>(settings.port) : -1;
+  options.unix_socket = settings.unix_socket;
+  options.limits = limits_of(settings);
+  options.io_threads = static_cast<int>(settings.io_threads);
+  options.error_response = [](const Error& error, const http::Request&) {
+    return openai::error_response(error);
+  };
+  options.decorate = [this](const http::Request& request, http::Response& response) {
+    decorate(request, response);
+  };
+  options.gate = [this](const http::Request& request) { return gate(request); };
+  return options;
+}
+
+std::optional<http::Response> ApiServer::gate(const http::Request& request) const {
+  if (auto refused = access_.refuse(request)) return refused;
+  if (!service_.draining() || is_probe(request.path)) return std::nullopt;
+  return openai::error_response(
+      Error(Code::kUnavailable, "[api.server] expected a running server; got one that is about to stop"));
+}
+
+void ApiServer::decorate(const http::Request& request, http::Response& response) {
+  meters_.count_response(response.status);
+  response.headers.push_back({"x-request-id", request_id(request)});
+  access_.add_cors(request, response);
+}
+
+void ApiServer::drain_and_stop(int timeout_ms) {
+  constexpr int kFlushMs = 2000;
+  service_.begin_drain();
+  const bool is_idle = service_.wait_idle(timeout_ms);
+  if (!is_idle) base::log::warn("requests still run after {} ms; they are ended", timeout_ms);
+  service_.stop();
+  server_->drain(kFlushMs);
+  server_->stop();
+}
+
+}  // namespace penstock::api

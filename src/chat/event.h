@@ -1,0 +1,81 @@
+// The one stream that answers a request: started, text, finish per choice, done; or a failure, which is then
+// the last event. Plain data; the API surfaces encode it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+
+namespace penstock::chat {
+
+/// A token and what the model thought of it.
+struct TokenLogprob {
+  int32_t id = -1;
+  std::string bytes;              // may be part of a UTF-8 character
+  float logprob = 0;              // natural log
+  std::vector<TokenLogprob> top;  // alternatives, likeliest first; their own `top` is empty
+};
+
+/// The request is accepted and runs: nothing about it can be refused any more.
+struct Started {
+  std::string model;  // the name it is served under
+  std::string executor;
+  int32_t choices = 1;
+};
+
+/// Text of one choice, valid UTF-8. With logprobs asked for, `logprobs` has the tokens that end in it.
+struct TextDelta {
+  int32_t choice = 0;
+  std::string text;
+  std::vector<TokenLogprob> logprobs;
+};
+
+enum class FinishReason { kStop, kLength };
+
+struct Finished {
+  int32_t choice = 0;
+  FinishReason reason = FinishReason::kStop;
+  std::string stop;  // the stop string that matched, empty if none did
+};
+
+struct Usage {
+  int32_t prompt_tokens = 0;      // over all prompts, each counted once
+  int32_t completion_tokens = 0;  // over all choices, up to the stop
+  int32_t cached_tokens = 0;
+};
+
+/// How the request was served.
+struct Receipt {
+  std::string executor;
+  int32_t batch_width = 0;  // most sequences that shared a step with it
+  int32_t max_tokens = 0;   // what the room in the context left of the client's max_tokens
+  double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
+};
+
+/// All choices have finished; the last event.
+struct Done {
+  Usage usage;
+  Receipt receipt;
+};
+
+/// The request failed, before or after Started; the last event.
+struct Failure {
+  base::Error error;
+};
+
+using Event = std::variant<Started, TextDelta, Finished, Done, Failure>;
+
+/// Receives the events of one request, in order, one call at a time, on threads of serve. Must not block.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_event(Event event) = 0;
+};
+
+std::string_view name(FinishReason reason);  // "stop", "length"
+
+}  // namespace penstock::chat

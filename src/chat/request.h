@@ -1,0 +1,53 @@
+// What a client asked for, in the one form that every API surface decodes to. Plain data: nothing here is
+// checked against a model, that is serve's work.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "chat/message.h"
+
+namespace penstock::chat {
+
+/// Absent values take the model's own defaults (generation_config.json), then the built-in ones.
+struct Sampling {
+  std::optional<float> temperature, top_p, min_p, repetition_penalty;
+  std::optional<int32_t> top_k;
+  float presence_penalty = 0, frequency_penalty = 0;
+  std::optional<uint64_t> seed;
+  std::vector<std::pair<int32_t, float>> logit_bias;  // token id, value
+};
+
+/// A conversation, rendered by the model's chat template.
+struct Conversation {
+  std::vector<Message> messages;
+  base::Json tools;            // array in the client's order, or null
+  base::Json tool_choice;      // "none", "auto", "required", {"type": "function", ...}, or null
+  base::Json template_kwargs;  // object: variables of the template's own, or null
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;  // the answer goes on where the last message stops
+};
+
+/// Raw texts or token ids to continue, one generation each; no template.
+struct Completion {
+  std::vector<std::variant<std::string, std::vector<int32_t>>> prompts;
+};
+
+struct Request {
+  std::string model;  // empty: the default one
+  std::variant<Conversation, Completion> input;
+  Sampling sampling;
+  std::vector<std::string> stop;      // stop strings
+  std::optional<int64_t> max_tokens;  // absent: the room that the context leaves
+  int32_t n = 1;                      // generations per prompt
+  bool logprobs = false;
+  int32_t top_logprobs = 0;
+  bool ignore_eos = false;
+};
+
+}  // namespace penstock::chat

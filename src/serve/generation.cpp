@@ -1,0 +1,247 @@
+#include "serve/generation.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "serve/jobs.h"
+
+namespace penstock::serve {
+
+using base::Code;
+using base::Error;
+
+/// The engine's end of one choice. If the engine drops it without a last word, that is a failure too.
+class Generation::Mailbox : public engine::Sink {
+ public:
+  Mailbox(std::shared_ptr<Generation> owner, size_t slot) : owner_(std::move(owner)), slot_(slot) {}
+
+  ~Mailbox() override {
+    if (finished_) return;
+    engine::Receipt receipt;
+    receipt.error = "the engine dropped the request";
+    owner_->close(slot_, receipt);
+  }
+
+  void on_tokens(std::span<const engine::Token> tokens) override { owner_->receive(slot_, tokens); }
+
+  void on_finish(const engine::Receipt& receipt) override {
+    finished_ = true;
+    owner_->close(slot_, receipt);
+  }
+
+ private:
+  const std::shared_ptr<Generation> owner_;
+  const size_t slot_;
+  bool finished_ = false;
+};
+
+Generation::Generation(std::shared_ptr<Shared> shared, chat::Request request,
+                       std::shared_ptr<chat::EventSink> sink)
+    : shared_(std::move(shared)), request_(std::move(request)), sink_(std::move(sink)) {}
+
+void Generation::prepare_and_submit() {
+  try {
+    if (!cancelled()) submit();
+  } catch (const Error& error) {
+    fail(error, Tally::End::kRefused);
+  } catch (const std::exception& error) {
+    fail(Error(Code::kInternal, std::string("[serve.prepare] expected a prompt; got ") + error.what()),
+         Tally::End::kFailed);
+  }
+  if (!failed_ && open_ > 0) {
+    emit(chat::Started{shared_->model->id, shared_->model->executor, static_cast<int32_t>(slots_.size())});
+  }
+  const std::lock_guard lock(mutex_);
+  streaming_ = true;
+  schedule_locked();
+}
+
+void Generation::make_slots(size_t count) {
+  const auto* conversation = std::get_if<chat::Conversation>(&request_.input);
+  const bool at_text_start = conversation != nullptr && !conversation->continue_final_message;
+  std::vector<Slot> slots(count);
+  for (size_t i = 0; i < count; ++i) {
+    slots[i].choice.emplace(*shared_->model->codec, ChoiceOptions{static_cast<int32_t>(i), request_.stop,
+                                                                  request_.logprobs, at_text_start});
+  }
+  const std::lock_guard lock(mutex_);
+  slots_ = std::move(slots);
+}
+
+void Generation::submit() {
+  const pool::Model& model = *shared_->model;
+  Prepared prepared = prepare(request_, model, shared_->spellings);
+  usage_.prompt_tokens = prepared.prompt_tokens;
+  receipt_.max_tokens = prepared.max_tokens;
+  make_slots(prepared.jobs.size());
+  for (size_t i = 0; i < slots_.size() && !cancelled(); ++i) {
+    const uint64_t job = model.generator->submit(std::move(prepared.jobs[i]),
+                                                 std::make_shared<Mailbox>(shared_from_this(), i));
+    slots_[i].closed = false;
+    ++open_;
+    const std::lock_guard lock(mutex_);
+    slots_[i].job = job;
+  }
+  if (cancelled()) cancel_jobs();
+}
+
+void Generation::cancel(Why why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (cancelled_) return;
+    cancelled_ = why;
+  }
+  cancel_jobs();
+}
+
+std::optional<Generation::Why> Generation::cancelled() const {
+  const std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+void Generation::cancel_jobs() {
+  std::vector<uint64_t> jobs;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Slot& slot : slots_) {
+      if (slot.job && !slot.receipt) jobs.push_back(*slot.job);
+    }
+  }
+  for (const uint64_t job : jobs) shared_->model->generator->cancel(job);
+}
+
+void Generation::receive(size_t slot, std::span<const engine::Token> tokens) {
+  const std::lock_guard lock(mutex_);
+  auto& inbox = slots_[slot].tokens;
+  inbox.insert(inbox.end(), tokens.begin(), tokens.end());
+  schedule_locked();
+}
+
+void Generation::close(size_t slot, const engine::Receipt& receipt) {
+  const std::lock_guard lock(mutex_);
+  slots_[slot].receipt = receipt;
+  schedule_locked();
+}
+
+/// False when a drain is needed and the pool takes none any more.
+bool Generation::schedule_locked() {
+  if (!streaming_ || scheduled_) return true;
+  scheduled_ = shared_->stream.post([self = shared_from_this()] { self->drain(); });
+  return scheduled_;
+}
+
+void Generation::drain() {
+  do {
+    std::vector<Batch> batches;
+    {
+      const std::lock_guard lock(mutex_);
+      batches = take_locked();
+    }
+    for (Batch& batch : batches) process(batch);
+    end_if_closed();
+  } while (!reschedule());
+}
+
+/// To the back of the queue if there is more to do, so that other requests get their turn. False when this
+/// thread must go on itself.
+bool Generation::reschedule() {
+  const std::lock_guard lock(mutex_);
+  scheduled_ = false;
+  const bool more = std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+    return !slot.closed && (!slot.tokens.empty() || slot.receipt);
+  });
+  return !more || schedule_locked();
+}
+
+std::vector<Generation::Batch> Generation::take_locked() {
+  std::vector<Batch> batches;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.closed || (slot.tokens.empty() && !slot.receipt)) continue;
+    batches.push_back({i, std::exchange(slot.tokens, {}), slot.receipt});
+  }
+  return batches;
+}
+
+void Generation::process(Batch& batch) {
+  Slot& slot = slots_[batch.slot];
+  const auto is_muted = [this] { return failed_ || cancelled(); };
+  if (!is_muted()) {
+    if (auto delta = slot.choice->push(batch.tokens)) emit(std::move(*delta));
+    if (slot.choice->matched() != nullptr && !slot.stop_sent) {
+      slot.stop_sent = true;
+      if (!batch.receipt) shared_->model->generator->cancel(*slot.job);
+    }
+  }
+  if (!batch.receipt) return;
+  slot.closed = true;
+  --open_;
+  if (!is_muted()) finish_choice(batch.slot, *batch.receipt);
+}
+
+void Generation::finish_choice(size_t index, const engine::Receipt& receipt) {
+  Choice& choice = *slots_[index].choice;
+  const std::string* matched = choice.matched();
+  if (receipt.finish == engine::Finish::kFailed) {
+    return fail(Error(Code::kInternal, "[serve.generation] expected an answer; got " + receipt.error),
+                Tally::End::kFailed);
+  }
+  if (receipt.finish == engine::Finish::kCancelled && matched == nullptr) {
+    return fail(Error(Code::kUnavailable, "[serve.generation] expected an answer; got a server that stops"),
+                Tally::End::kCancelled);
+  }
+  if (auto delta = choice.finish()) emit(std::move(*delta));
+  const bool is_length = matched == nullptr && receipt.finish == engine::Finish::kLength;
+  emit(chat::Finished{static_cast<int32_t>(index),
+                      is_length ? chat::FinishReason::kLength : chat::FinishReason::kStop,
+                      matched == nullptr ? "" : *matched});
+  if (index % static_cast<size_t>(request_.n) == 0) usage_.cached_tokens += receipt.cached_tokens;
+  receipt_.executor = receipt.executor;
+  receipt_.batch_width = std::max(receipt_.batch_width, receipt.max_batch_width);
+  receipt_.queue_ms = std::max(receipt_.queue_ms, receipt.queue_ms);
+  receipt_.prefill_ms = std::max(receipt_.prefill_ms, receipt.prefill_ms);
+  receipt_.decode_ms = std::max(receipt_.decode_ms, receipt.decode_ms);
+}
+
+/// The client hears of it at once; it counts as ended when the engine has let go of all its jobs.
+void Generation::fail(Error error, Tally::End how) {
+  failed_ = true;
+  how_ = how;
+  cancel_jobs();
+  end_if_closed();
+  emit(chat::Failure{std::move(error)});
+}
+
+void Generation::emit(chat::Event event) {
+  if (sink_ == nullptr) return;
+  const bool is_last =
+      std::holds_alternative<chat::Failure>(event) || std::holds_alternative<chat::Done>(event);
+  try {
+    sink_->on_event(std::move(event));
+  } catch (const std::exception& error) {
+    base::log::error("a response could not be encoded: {}", error.what());
+    sink_.reset();  // which breaks the answer off
+    cancel(Why::kCaller);
+  }
+  if (is_last) sink_.reset();
+}
+
+void Generation::end_if_closed() {
+  if (ended_ || open_ > 0) return;
+  ended_ = true;
+  for (const Slot& slot : slots_) usage_.completion_tokens += slot.choice->completion_tokens();
+  const auto why = cancelled();
+  if (why && !failed_) how_ = *why == Why::kDisconnected ? Tally::End::kDisconnected : Tally::End::kCancelled;
+  if (how_ != Tally::End::kRefused) {
+    shared_->tally.add_tokens(static_cast<uint64_t>(usage_.prompt_tokens),
+                              static_cast<uint64_t>(usage_.completion_tokens));
+  }
+  shared_->tally.end(how_);
+  if (how_ == Tally::End::kFinished) emit(chat::Done{usage_, receipt_});
+  if (why) sink_.reset();
+}
+
+}  // namespace penstock::serve

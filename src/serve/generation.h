@@ -1,0 +1,103 @@
+// One request on its way: prepared on a worker, its jobs in the engine, its tokens turned into events on a
+// stream thread. The engine thread only appends to its mailboxes. Anyone may cancel it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "chat/event.h"
+#include "chat/request.h"
+#include "engine/generator.h"
+#include "pool/model.h"
+#include "serve/choice.h"
+#include "serve/counters.h"
+#include "serve/guarded_text.h"
+#include "serve/workers.h"
+
+namespace penstock::serve {
+
+/// What generations of one service share. Outlives them.
+struct Shared {
+  Shared(std::shared_ptr<const pool::Model> ready_model, int prepare_threads, size_t max_preparing,
+         int stream_threads)
+      : model(std::move(ready_model)),
+        spellings(*model->codec),
+        prepare(prepare_threads, max_preparing),
+        stream(stream_threads, SIZE_MAX) {}
+
+  const std::shared_ptr<const pool::Model> model;
+  const ControlSpellings spellings;
+  Tally tally;
+  Workers prepare;  // templates and tokenising: may be slow
+  Workers stream;   // tokens to events: short
+};
+
+class Generation : public std::enable_shared_from_this<Generation> {
+ public:
+  enum class Why { kCaller, kDisconnected };
+
+  /// Counted as begun by the caller, counted as ended by itself. `sink` gets nothing after a cancel but what
+  /// is on its way.
+  Generation(std::shared_ptr<Shared> shared, chat::Request request, std::shared_ptr<chat::EventSink> sink);
+
+  /// The first stage, on a worker: template, tokens, submission, Started or Failure.
+  void prepare_and_submit();
+
+  /// Ends it: running jobs stop at the next step, waiting ones never run. Any thread; does not block.
+  void cancel(Why why);
+
+ private:
+  class Mailbox;
+  struct Slot {
+    std::optional<Choice> choice;
+    std::optional<uint64_t> job;
+    std::vector<engine::Token> tokens;  // from the engine, not yet processed
+    std::optional<engine::Receipt> receipt;
+    bool closed = true;      // not in the engine: not yet submitted, or its receipt is processed
+    bool stop_sent = false;  // cancelled for a stop string
+  };
+  struct Batch {
+    size_t slot;
+    std::vector<engine::Token> tokens;
+    std::optional<engine::Receipt> receipt;
+  };
+
+  void submit();
+  void make_slots(size_t count);
+  void receive(size_t slot, std::span<const engine::Token> tokens);
+  void close(size_t slot, const engine::Receipt& receipt);
+  bool schedule_locked();
+  void drain();
+  std::vector<Batch> take_locked();
+  bool reschedule();
+  void process(Batch& batch);
+  void finish_choice(size_t index, const engine::Receipt& receipt);
+  void fail(base::Error error, Tally::End how);
+  void emit(chat::Event event);
+  void end_if_closed();
+  void cancel_jobs();
+  std::optional<Why> cancelled() const;
+
+  const std::shared_ptr<Shared> shared_;
+  const chat::Request request_;
+
+  // Of the worker until streaming_, then of the stream thread.
+  std::shared_ptr<chat::EventSink> sink_;
+  chat::Usage usage_;
+  chat::Receipt receipt_;
+  Tally::End how_ = Tally::End::kFinished;
+  bool failed_ = false, ended_ = false;
+  size_t open_ = 0;  // slots whose job is in the engine
+
+  mutable std::mutex mutex_;
+  std::vector<Slot> slots_;  // elements: job, tokens, receipt under the mutex, the rest as above
+  std::optional<Why> cancelled_;
+  bool streaming_ = false;  // Started is out
+  bool scheduled_ = false;  // a drain is queued or runs
+};
+
+}  // namespace penstock::serve

@@ -1,0 +1,120 @@
+#include "serve/jobs.h"
+
+#include <algorithm>
+#include <random>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "serve/prompt.h"
+
+namespace penstock::serve {
+namespace {
+
+using base::Code;
+using base::Error;
+
+uint64_t random_seed() {
+  static thread_local std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) | device();
+}
+
+void check_tool_choice(const chat::Conversation& conversation) {
+  const bool has_tools = conversation.tools.is_array() && !conversation.tools.empty();
+  const base::Json& choice = conversation.tool_choice;
+  if (choice.is_null() || choice == "none" || choice == "auto") return;
+  if (!has_tools) {
+    throw Error(Code::kInvalidRequest, "[serve.check] expected tools beside this tool_choice; got none",
+                "tool_choice");
+  }
+  throw Error(Code::kUnsupported,
+              "[serve.check] expected tool_choice \"none\" or \"auto\"; forcing a call is not built yet",
+              "tool_choice");
+}
+
+void check_conversation(const chat::Conversation& conversation) {
+  check_tool_choice(conversation);
+  if (conversation.messages.empty()) {
+    throw Error(Code::kInvalidRequest, "[serve.check] expected at least one message; got none", "messages");
+  }
+  if (conversation.continue_final_message && conversation.messages.back().role != "assistant") {
+    throw Error(Code::kInvalidRequest,
+                "[serve.check] expected an assistant message at the end, to continue it; got one of " +
+                    conversation.messages.back().role,
+                "continue_final_message");
+  }
+}
+
+ops::SampleParams sample_params(const chat::Sampling& asked, const pool::GenerationDefaults& defaults) {
+  ops::SampleParams params;
+  params.temperature = asked.temperature.value_or(defaults.temperature.value_or(1.0f));
+  params.top_p = asked.top_p.value_or(defaults.top_p.value_or(1.0f));
+  params.top_k = asked.top_k.value_or(defaults.top_k.value_or(0));
+  params.min_p = asked.min_p.value_or(defaults.min_p.value_or(0.0f));
+  params.repetition_penalty = asked.repetition_penalty.value_or(defaults.repetition_penalty.value_or(1.0f));
+  params.presence_penalty = asked.presence_penalty;
+  params.frequency_penalty = asked.frequency_penalty;
+  return params;
+}
+
+int32_t room_for(const std::vector<int32_t>& prompt, const pool::Model& model, const char* field) {
+  const auto length = static_cast<int64_t>(prompt.size());
+  if (length == 0) {
+    throw Error(Code::kInvalidRequest, "[serve.prepare] expected a prompt of at least one token; got none",
+                field);
+  }
+  if (length >= model.context_length) {
+    throw Error(
+        Code::kContextLength,
+        "[serve.prepare] expected a prompt that leaves room for an answer in the model's context of " +
+            std::to_string(model.context_length) + " tokens; got " + std::to_string(length) + " tokens",
+        field);
+  }
+  return static_cast<int32_t>(model.context_length - length);
+}
+
+engine::Job job_template(const chat::Request& request, const pool::Model& model) {
+  engine::Job job;
+  job.params = sample_params(request.sampling, model.defaults);
+  for (const auto& [token, value] : request.sampling.logit_bias) job.biases.push_back({token, value});
+  if (!request.ignore_eos) job.stop_ids = model.stop_ids;
+  job.top_logprobs = request.logprobs ? request.top_logprobs : 0;
+  return job;
+}
+
+}  // namespace
+
+void check(const chat::Request& request, const pool::Model& model) {
+  for (const auto& [token, value] : request.sampling.logit_bias) {
+    if (token < 0 || token >= model.codec->vocab_size()) {
+      throw Error(Code::kInvalidRequest,
+                  "[serve.check] expected token ids below " + std::to_string(model.codec->vocab_size()) +
+                      "; got " + std::to_string(token),
+                  "logit_bias");
+    }
+  }
+  if (const auto* conversation = std::get_if<chat::Conversation>(&request.input))
+    check_conversation(*conversation);
+}
+
+Prepared prepare(const chat::Request& request, const pool::Model& model, const ControlSpellings& spellings) {
+  Prepared prepared;
+  const engine::Job base = job_template(request, model);
+  const char* field = std::holds_alternative<chat::Conversation>(request.input) ? "messages" : "prompt";
+  for (std::vector<int32_t>& prompt : encode_prompts(request, *model.codec, spellings)) {
+    engine::Job job = base;
+    const int32_t room = room_for(prompt, model, field);
+    job.max_tokens = static_cast<int32_t>(std::min<int64_t>(request.max_tokens.value_or(room), room));
+    prepared.max_tokens = std::max(prepared.max_tokens, job.max_tokens);
+    prepared.prompt_tokens += static_cast<int32_t>(prompt.size());
+    job.prompt = std::move(prompt);
+    for (int32_t i = 0; i < request.n; ++i) {
+      // Choice 0 takes the client's seed itself, so that it equals a request for one choice.
+      const uint64_t seed = request.sampling.seed ? *request.sampling.seed : random_seed();
+      job.params.seed = i == 0 ? seed : base::splitmix64(seed + static_cast<uint64_t>(i));
+      prepared.jobs.push_back(job);
+    }
+  }
+  return prepared;
+}
+
+}  // namespace penstock::serve

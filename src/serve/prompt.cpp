@@ -1,0 +1,95 @@
+#include "serve/prompt.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace penstock::serve {
+namespace {
+
+using base::Code;
+using base::Error;
+using base::Json;
+
+Json template_context(const chat::Conversation& conversation, const std::vector<chat::Message>& messages) {
+  Json context = {{"messages", Json::array()}};
+  for (const chat::Message& message : messages)
+    context["messages"].push_back(chat::to_template_json(message));
+  // With tool_choice "none" the model is not told of the tools, so it does not call them.
+  if (conversation.tools.is_array() && !conversation.tools.empty() && conversation.tool_choice != "none") {
+    context["tools"] = conversation.tools;
+  }
+  if (!conversation.template_kwargs.is_null()) context["chat_template_kwargs"] = conversation.template_kwargs;
+  return context;
+}
+
+/// Renders; where the template refuses a system message that is not the first, once more with all of them
+/// merged.
+std::string render(const chat::Conversation& conversation, const text::Codec& codec,
+                   const GuardedText& guard) {
+  const auto attempt = [&](const std::vector<chat::Message>& messages) {
+    Json context = guard.mark(template_context(conversation, messages));
+    context["add_generation_prompt"] =
+        conversation.add_generation_prompt && !conversation.continue_final_message;
+    return codec.render(context);
+  };
+  try {
+    return attempt(conversation.messages);
+  } catch (const Error& error) {
+    if (error.code() != Code::kInvalidRequest || !chat::has_late_system(conversation.messages)) throw;
+    return attempt(chat::with_merged_system(conversation.messages));
+  }
+}
+
+/// Cuts what the template put after the last message, so that the answer goes on with it.
+void cut_after_final_message(std::string& rendered, std::string final_text) {
+  final_text.erase(final_text.find_last_not_of(" \t\r\n") + 1);
+  const size_t at = final_text.empty() ? std::string::npos : rendered.rfind(final_text);
+  if (at == std::string::npos) {
+    throw Error(Code::kInvalidRequest,
+                "[serve.prepare] expected a last assistant message whose text the template shows, to "
+                "continue it; got "
+                "none",
+                "continue_final_message");
+  }
+  rendered.resize(at + final_text.size());
+}
+
+std::vector<int32_t> encode_conversation(const chat::Conversation& conversation, const text::Codec& codec,
+                                         const ControlSpellings& spellings) {
+  if (!codec.has_template()) {
+    throw Error(
+        Code::kInvalidRequest,
+        "[serve.prepare] expected a model with a chat template; this one has none: use /v1/completions",
+        "messages");
+  }
+  Json client = template_context(conversation, conversation.messages);
+  const GuardedText guard(spellings, client);
+  std::string rendered = render(conversation, codec, guard);
+  if (conversation.continue_final_message) {
+    cut_after_final_message(rendered, guard.mark(std::string_view(conversation.messages.back().text())));
+  }
+  return guard.encode(codec, rendered);
+}
+
+}  // namespace
+
+std::vector<std::vector<int32_t>> encode_prompts(const chat::Request& request, const text::Codec& codec,
+                                                 const ControlSpellings& spellings) {
+  std::vector<std::vector<int32_t>> prompts;
+  if (const auto* conversation = std::get_if<chat::Conversation>(&request.input)) {
+    prompts.push_back(encode_conversation(*conversation, codec, spellings));
+    return prompts;
+  }
+  for (const auto& prompt : std::get<chat::Completion>(request.input).prompts) {
+    if (const auto* text = std::get_if<std::string>(&prompt)) {
+      // A raw prompt is the client's own template: what it spells as control tokens is meant as such.
+      prompts.push_back(codec.encode(*text, true, true));
+    } else {
+      prompts.push_back(std::get<std::vector<int32_t>>(prompt));
+    }
+  }
+  return prompts;
+}
+
+}  // namespace penstock::serve

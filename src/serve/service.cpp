@@ -1,0 +1,88 @@
+#include "serve/service.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
+#include "serve/jobs.h"
+
+namespace penstock::serve {
+
+using base::Code;
+using base::Error;
+
+Service::Service(std::shared_ptr<const pool::Model> model, ServiceOptions options)
+    : shared_(std::make_shared<Shared>(std::move(model), options.prepare_threads, options.max_preparing,
+                                       options.stream_threads)) {}
+
+Service::~Service() {
+  stop();
+}
+
+void Service::stop() {
+  draining_ = true;
+  shared_->prepare.stop();
+  shared_->model->generator->stop();
+  shared_->stream.stop();
+}
+
+std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_ptr<chat::EventSink> sink) {
+  shared_->tally.begin();
+  try {
+    if (draining_)
+      throw Error(Code::kUnavailable, "[serve.submit] expected a running server; got one that stops");
+    model(request.model);
+    check(request, *shared_->model);
+    auto generation = std::make_shared<Generation>(shared_, std::move(request), std::move(sink));
+    if (!shared_->prepare.try_post([generation] { generation->prepare_and_submit(); })) {
+      throw Error(Code::kOverloaded, "[serve.submit] expected room for one more request; got a full queue");
+    }
+    return generation;
+  } catch (...) {
+    shared_->tally.end(Tally::End::kRefused);
+    throw;
+  }
+}
+
+bool Service::answers_to(std::string_view name) const {
+  const pool::Model& model = *shared_->model;
+  return name.empty() || name == "default" || name == model.id ||
+         std::find(model.names.begin(), model.names.end(), name) != model.names.end();
+}
+
+std::vector<ModelCard> Service::models() const {
+  const pool::Model& model = *shared_->model;
+  ModelCard card;
+  card.id = model.id;
+  card.names = model.names;
+  card.created = model.created;
+  card.family = model.family;
+  card.format = model.format;
+  card.executor = model.executor;
+  card.executor_detail = model.executor_detail;
+  card.context_length = model.context_length;
+  card.has_template = model.codec->has_template();
+  return {card};
+}
+
+ModelCard Service::model(std::string_view name) const {
+  if (!answers_to(name)) {
+    throw Error(
+        Code::kNotFound,
+        "[serve.model] expected the model '" + shared_->model->id + "'; got '" + std::string(name) + "'",
+        "model");
+  }
+  return models().front();
+}
+
+bool Service::wait_idle(int64_t timeout_ms) const {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  while (counters().running > 0) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+}  // namespace penstock::serve

@@ -1,0 +1,75 @@
+// What the API surfaces know of serving: models, submit, cancel, counters, drain. Thread-safe; owns the
+// worker and stream threads. Holds one model.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chat/event.h"
+#include "chat/request.h"
+#include "engine/generator.h"
+#include "pool/model.h"
+#include "serve/counters.h"
+#include "serve/generation.h"
+
+namespace penstock::serve {
+
+struct ServiceOptions {
+  int prepare_threads = 1;
+  size_t max_preparing = 1024;  // requests that wait for a worker; one more is refused as overloaded
+  int stream_threads = 1;
+};
+
+/// What is said of a model on every surface.
+struct ModelCard {
+  std::string id;
+  std::vector<std::string> names;
+  int64_t created = 0;  // unix seconds
+  std::string family, format, executor, executor_detail;
+  int32_t context_length = 0;  // tokens
+  bool has_template = false;
+};
+
+class Service {
+ public:
+  explicit Service(std::shared_ptr<const pool::Model> model, ServiceOptions options = {});
+  ~Service();  // stop()
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  /// Starts a request; its events come to `sink` from other threads, perhaps before this returns. Keep the
+  /// result to cancel it. Throws Error(kNotFound) for an unknown model, Error(kInvalidRequest) or
+  /// Error(kUnsupported) for what can be seen at once, Error(kOverloaded), Error(kUnavailable) while
+  /// draining; nothing comes to `sink` then.
+  std::shared_ptr<Generation> submit(chat::Request request, std::shared_ptr<chat::EventSink> sink);
+
+  std::vector<ModelCard> models() const;
+
+  /// The model that answers to `name`; "" and "default" are the one that is served. Throws Error(kNotFound).
+  ModelCard model(std::string_view name) const;
+
+  Counters counters() const { return shared_->tally.values(); }
+  engine::Counters engine_counters() const { return shared_->model->generator->counters(); }
+
+  /// From now on submit() throws Error(kUnavailable); what runs goes on.
+  void begin_drain() { draining_ = true; }
+  bool draining() const { return draining_; }
+
+  /// Waits until nothing runs; false after `timeout_ms`.
+  bool wait_idle(int64_t timeout_ms) const;
+
+  /// Fails what runs, ends the threads. Idempotent; not from a sink.
+  void stop();
+
+ private:
+  bool answers_to(std::string_view name) const;
+
+  std::shared_ptr<Shared> shared_;
+  std::atomic<bool> draining_ = false;
+};
+
+}  // namespace penstock::serve

@@ -1,0 +1,234 @@
+#include "serve/service.h"
+
+#include <condition_variable>
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "serve/scripted_generator.h"
+
+namespace penstock::serve {
+namespace {
+
+using base::Code;
+
+/// Remembers every event; tests wait for the last one.
+class Recorder : public chat::EventSink {
+ public:
+  void on_event(chat::Event event) override {
+    const std::lock_guard lock(mutex_);
+    if (const auto* delta = std::get_if<chat::TextDelta>(&event)) texts_[delta->choice] += delta->text;
+    if (const auto* end = std::get_if<chat::Finished>(&event)) reasons_[end->choice] = end->reason;
+    if (const auto* done = std::get_if<chat::Done>(&event)) done_ = *done;
+    if (const auto* failure = std::get_if<chat::Failure>(&event)) failure_ = failure->error.code();
+    if (std::holds_alternative<chat::Started>(event)) ++started_;
+    ended_ = ended_ || done_ || failure_;
+    ready_.notify_all();
+  }
+
+  bool wait_end() {
+    return wait([&] { return ended_; });
+  }
+  bool wait_text(const std::string& text) {
+    return wait([&] { return texts_[0] == text; });
+  }
+
+  std::string text(int32_t choice = 0) {
+    const std::lock_guard lock(mutex_);
+    return texts_[choice];
+  }
+
+  std::map<int32_t, std::string> texts_;
+  std::map<int32_t, chat::FinishReason> reasons_;
+  std::optional<chat::Done> done_;
+  std::optional<Code> failure_;
+  int started_ = 0;
+  bool ended_ = false;
+
+ private:
+  template <class Predicate>
+  bool wait(Predicate predicate) {
+    std::unique_lock lock(mutex_);
+    return ready_.wait_for(lock, std::chrono::seconds(20), predicate);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable ready_;
+};
+
+chat::Request ask(const std::string& text) {
+  chat::Conversation conversation;
+  chat::Message message;
+  message.role = "user";
+  message.content = {chat::Part{text}};
+  conversation.messages = {message};
+  chat::Request request;
+  request.input = conversation;
+  return request;
+}
+
+struct Fixture {
+  explicit Fixture(const std::string& script) : service(make_scripted_model(parse_script(script))) {}
+
+  std::shared_ptr<Recorder> run(chat::Request request) {
+    auto recorder = std::make_shared<Recorder>();
+    service.submit(std::move(request), recorder);
+    EXPECT_TRUE(recorder->wait_end());
+    return recorder;
+  }
+
+  Service service;
+};
+
+TEST(Service, answers_and_counts) {
+  Fixture f(R"({"replies": [{"pieces": ["Hel", "lo"]}]})");
+  const auto r = f.run(ask("hi"));
+  EXPECT_EQ(r->text(), "Hello");
+  EXPECT_EQ(r->started_, 1);
+  ASSERT_TRUE(r->done_);
+  EXPECT_EQ(r->done_->usage.prompt_tokens, 20) << "TK-20: the bytes of 'user: hi\\nassistant: '";
+  EXPECT_EQ(r->done_->usage.completion_tokens, 2);
+  EXPECT_EQ(r->done_->receipt.executor, "scripted");
+  EXPECT_EQ(r->done_->receipt.batch_width, 1);
+  const Counters c = f.service.counters();
+  EXPECT_EQ(c.received, 1u);
+  EXPECT_EQ(c.finished, 1u);
+  EXPECT_EQ(c.running, 0u);
+}
+
+TEST(Service, a_stop_string_ends_the_engine_job_at_once) {
+  Fixture f(R"({"replies": [{"pieces": ["ab", "END", "zz"], "delays_ms": [0, 0, 60000]}]})");
+  chat::Request request = ask("hi");
+  request.stop = {"END"};
+  const auto r = f.run(request);
+  EXPECT_EQ(r->text(), "ab");
+  EXPECT_EQ(r->reasons_[0], chat::FinishReason::kStop);
+  EXPECT_EQ(f.service.engine_counters().cancelled, 1u);
+  EXPECT_EQ(f.service.counters().finished, 1u) << "a stop is no cancellation of the request";
+}
+
+TEST(Service, CX_09_a_cancelled_request_is_counted_once) {
+  Fixture f(R"({"replies": [{"pieces": ["a", "b"], "delays_ms": [0, 60000]}]})");
+  const auto recorder = std::make_shared<Recorder>();
+  const auto generation = f.service.submit(ask("hi"), recorder);
+  ASSERT_TRUE(recorder->wait_text("a"));
+  generation->cancel(Generation::Why::kDisconnected);
+  generation->cancel(Generation::Why::kCaller);
+  ASSERT_TRUE(f.service.wait_idle(20000));
+  const Counters c = f.service.counters();
+  EXPECT_EQ(c.cancelled, 1u);
+  EXPECT_EQ(c.cancelled_via_disconnect, 1u);
+  EXPECT_EQ(c.running, 0u);
+  EXPECT_EQ(c.received, c.finished + c.cancelled + c.failed + c.refused);
+  EXPECT_FALSE(recorder->ended_) << "a client that went away gets no last event";
+}
+
+TEST(Service, CX_06_a_queued_request_that_is_cancelled_never_runs) {
+  Fixture f(R"({"max_num_seqs": 1, "replies": [{"pieces": ["a", "b"], "delays_ms": [0, 60000]}]})");
+  const auto first = std::make_shared<Recorder>();
+  const auto running = f.service.submit(ask("hi"), first);
+  ASSERT_TRUE(first->wait_text("a"));
+  const auto second = std::make_shared<Recorder>();
+  const auto queued = f.service.submit(ask("hi"), second);
+  while (f.service.engine_counters().waiting == 0) std::this_thread::yield();
+  queued->cancel(Generation::Why::kCaller);
+  while (f.service.counters().cancelled == 0) std::this_thread::yield();
+  EXPECT_EQ(second->text(), "");
+  EXPECT_EQ(f.service.engine_counters().waiting, 0u);
+  EXPECT_EQ(f.service.engine_counters().running, 1u);
+  running->cancel(Generation::Why::kCaller);
+  EXPECT_TRUE(f.service.wait_idle(20000));
+}
+
+TEST(Service, several_choices_have_their_own_texts_and_seeds) {
+  Fixture f(R"({"gather": 3, "replies": [{"report": true}]})");
+  chat::Request request = ask("hi");
+  request.n = 3;
+  request.sampling.seed = 5;
+  const auto r = f.run(request);
+  const auto seed = [&](int i) { return base::parse_json(r->text(i), "report")["seed"].get<uint64_t>(); };
+  EXPECT_EQ(seed(0), 5u) << "the first choice equals a request for one";
+  EXPECT_NE(seed(1), seed(2));
+  EXPECT_EQ(r->reasons_.size(), 3u);
+  EXPECT_EQ(r->done_->usage.prompt_tokens, 20) << "a prompt counts once";
+  EXPECT_EQ(r->done_->receipt.batch_width, 3);
+}
+
+TEST(Service, LP_01_a_prompt_over_the_context_is_refused_before_it_starts) {
+  Fixture f(R"({"context_length": 64, "replies": [{"pieces": ["a"]}]})");
+  const auto r = f.run(ask(std::string(100, 'x')));
+  EXPECT_EQ(r->failure_, Code::kContextLength);
+  EXPECT_EQ(r->started_, 0);
+  EXPECT_EQ(f.service.counters().refused, 1u);
+  EXPECT_EQ(f.service.engine_counters().submitted, 0u);
+}
+
+TEST(Service, max_tokens_is_cut_to_the_room_left) {
+  Fixture f(R"({"context_length": 30, "replies": [{"pieces": ["a"], "repeat": 100}]})");
+  chat::Request request = ask("hi");
+  request.max_tokens = int64_t{1} << 40;
+  const auto r = f.run(request);
+  EXPECT_EQ(r->done_->usage.completion_tokens, 10);
+  EXPECT_EQ(r->done_->receipt.max_tokens, 10);
+  EXPECT_EQ(r->reasons_[0], chat::FinishReason::kLength);
+}
+
+TEST(Service, ST_15_an_engine_that_ends_fails_what_runs) {
+  for (const std::string end : {"error", "vanish", "crash"}) {
+    Fixture f(R"({"replies": [{"pieces": ["a"], "error": "broken", "finish": ")" + end + "\"}]}");
+    const auto r = f.run(ask("hi"));
+    EXPECT_EQ(r->text(), "a") << end;
+    EXPECT_EQ(r->failure_, Code::kInternal) << end;
+    EXPECT_EQ(f.service.counters().failed, 1u) << end;
+    EXPECT_EQ(f.service.counters().running, 0u) << end;
+  }
+}
+
+TEST(Service, defaults_of_the_model_stand_behind_the_request) {
+  Fixture f(R"({"defaults": {"temperature": 0.25, "top_k": 7}, "replies": [{"report": true}]})");
+  chat::Request request = ask("hi");
+  request.sampling.top_k = 3;
+  const base::Json report = base::parse_json(f.run(request)->text(), "report");
+  EXPECT_EQ(report["temperature"], 0.25);
+  EXPECT_EQ(report["top_k"], 3);
+  EXPECT_EQ(report["top_p"], 1.0) << "built in";
+}
+
+TEST(Service, the_model_answers_to_its_names) {
+  Fixture f(R"({"model": "org/m", "names": ["m"], "replies": [{"pieces": ["a"]}]})");
+  for (const char* name : {"", "default", "org/m", "m"}) EXPECT_EQ(f.service.model(name).id, "org/m") << name;
+  try {
+    f.service.model("other");
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), Code::kNotFound);
+    EXPECT_EQ(error.param(), "model");
+  }
+}
+
+TEST(Service, a_full_engine_queue_is_overload) {
+  Fixture f(
+      R"({"max_num_seqs": 1, "max_queue": 1, "replies": [{"pieces": ["a", "b"], "delays_ms": [0, 60000]}]})");
+  const auto first = std::make_shared<Recorder>();
+  f.service.submit(ask("hi"), first);
+  ASSERT_TRUE(first->wait_text("a"));
+  chat::Request request = ask("hi");
+  request.n = 2;  // one finds room in the queue, the other does not
+  EXPECT_EQ(f.run(request)->failure_, Code::kOverloaded);
+  while (f.service.counters().refused == 0) std::this_thread::yield();
+  EXPECT_EQ(f.service.counters().running, 1u) << "the half that was queued is taken back";
+}
+
+TEST(Service, stop_fails_what_runs_and_refuses_what_comes) {
+  Fixture f(R"({"replies": [{"pieces": ["a", "b"], "delays_ms": [0, 60000]}]})");
+  const auto recorder = std::make_shared<Recorder>();
+  f.service.submit(ask("hi"), recorder);
+  ASSERT_TRUE(recorder->wait_text("a"));
+  f.service.stop();
+  EXPECT_EQ(recorder->failure_, Code::kUnavailable);
+  EXPECT_THROW(f.service.submit(ask("hi"), recorder), base::Error);
+}
+
+}  // namespace
+}  // namespace penstock::serve
