@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/json.h"
+#include "http/exchange.h"
 
 namespace penstock::api {
 namespace {
