@@ -1,4 +1,5 @@
 """Cancellation, disconnects and shutdown (CX)."""
+import re
 import signal
 import socket
 import struct
@@ -27,7 +28,7 @@ def leave(connection, how):
 def test_CX_01_CX_02_a_client_that_leaves_ends_its_generation(start, how):
     server = start([{"pieces": ["word "], "repeat": 100000, "delays_ms": 10}])
     connection = server.open_stream()
-    receive_until(connection, b"word word" if False else b"word")
+    receive_until(connection, b"word")
     assert server.metric("requests_running") == 1
     leave(connection, how)
     server.wait_metric("requests_running", 0)
@@ -108,7 +109,7 @@ def test_CX_13_a_cancel_leaves_the_rest_of_the_batch_alone(start):
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(3)]
     leaver = server.open_stream(n=2)
-    receive_until(leaver, b'"3 "')
+    receive_until(leaver, b"3 ")
     [t.start() for t in threads]
     time.sleep(0.1)
     reset(leaver)
@@ -119,7 +120,7 @@ def test_CX_13_a_cancel_leaves_the_rest_of_the_batch_alone(start):
 def test_CX_11_sigterm_drains(start):
     server = start([{"pieces": ["a"] * 20, "delays_ms": 100}])
     connection = server.open_stream()
-    data = receive_until(connection, b'"a"')
+    data = receive_until(connection, b'"content":"a')
     server.signal()
     until = time.monotonic() + 10
     while server.get("/healthz").status != 503:
@@ -128,7 +129,7 @@ def test_CX_11_sigterm_drains(start):
     assert answer.status == 503 and answer.headers["retry-after"] and answer.error["code"] == "unavailable"
     assert server.get("/livez").status == 200
     data += receive_until(connection, b"[DONE]")
-    assert data.count(b'"content":"a"') == 20, "what runs is finished"
+    assert "".join(re.findall(r'"content":"(a*)"', data.decode())) == "a" * 20, "what runs is finished"
     assert server.process.wait(10) == 0
 
 
@@ -157,12 +158,11 @@ def test_CX_11_a_second_signal_exits(start):
 
 
 def test_a_reader_that_stops_reading_is_dropped(start):
-    server = start([{"pieces": ["word " * 2000], "repeat": 100000}], "--write-timeout-ms", "300")
+    server = start([{"pieces": ["word " * 2000], "repeat": 4000, "delays_ms": 1}], "--write-timeout-ms", "300")
     connection = server.connect()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.close()
     connection = server.open_stream()
-    server.wait_metric("requests_running", 1)
-    server.wait_metric("requests_running", 0, seconds=30)
-    assert server.metric("requests_cancelled_via_disconnect_total") == 1
+    server.wait_metric("requests_cancelled_via_disconnect_total", 1, seconds=60)
+    server.wait_metric("requests_running", 0)
     connection.close()

@@ -7,7 +7,8 @@
 
 #include "api/openai/answer.h"
 #include "api/openai/decode.h"
-#include "base/log.h"
+#include "api/openai/errors.h"
+#include "base/error.h"
 
 namespace penstock::api::openai {
 namespace {
@@ -115,17 +116,28 @@ class Surface {
 void add_routes(http::Router& router, serve::Service& service, Ignored& ignored, RouteOptions options) {
   const auto surface = std::make_shared<Surface>(service, ignored, std::move(options));
   using Exchange = std::shared_ptr<http::Exchange>;
-  router.add("POST", "/v1/chat/completions", [surface](http::Request request, Exchange exchange) {
-    surface->chat(request, std::move(exchange));
-  });
-  router.add("POST", "/v1/completions", [surface](http::Request request, Exchange exchange) {
-    surface->completion(request, std::move(exchange));
-  });
+  // The transport knows an error's code and not its word, so errors are answered here.
+  const auto guarded = [](auto handle) {
+    return [handle](const http::Request& request, const Exchange& exchange) {
+      try {
+        handle(request, exchange);
+      } catch (const base::Error& error) {
+        exchange->respond(error_response(error));
+      }
+    };
+  };
+  router.add("POST", "/v1/chat/completions",
+             guarded([surface](const auto& request, const Exchange& exchange) {
+               surface->chat(request, exchange);
+             }));
+  router.add("POST", "/v1/completions", guarded([surface](const auto& request, const Exchange& exchange) {
+               surface->completion(request, exchange);
+             }));
   router.add("GET", "/v1/models",
-             [surface](const http::Request&, Exchange exchange) { surface->models(std::move(exchange)); });
-  router.add("GET", "/v1/models/{id...}", [surface](http::Request request, Exchange exchange) {
-    surface->model(request, std::move(exchange));
-  });
+             guarded([surface](const auto&, const Exchange& exchange) { surface->models(exchange); }));
+  router.add("GET", "/v1/models/{id...}", guarded([surface](const auto& request, const Exchange& exchange) {
+               surface->model(request, exchange);
+             }));
 }
 
 }  // namespace penstock::api::openai
