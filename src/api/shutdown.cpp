@@ -1,45 +1,55 @@
 #include "api/shutdown.h"
 
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
+#include <mutex>
 #include <thread>
-
-#include "base/log.h"
 
 namespace penstock::api {
 namespace {
 
-sigset_t signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  return set;
+/// What the waiting thread and the signal thread share; never destroyed, since the latter is never joined.
+struct Desk {
+  std::mutex mutex;
+  std::condition_variable signalled;
+  bool is_awaited = false;
+  int first = 0;
+};
+
+Desk& desk() {
+  static Desk* const only = new Desk;
+  return *only;
 }
 
-int next_signal() {
-  const sigset_t set = signals();
-  int signal = 0;
-  while (sigwait(&set, &signal) != 0) {
+void watch(sigset_t set) {
+  while (true) {
+    int signal = 0;
+    if (sigwait(&set, &signal) != 0) continue;
+    const std::lock_guard lock(desk().mutex);
+    if (!desk().is_awaited || desk().first != 0) std::_Exit(signal == SIGINT ? 130 : 1);
+    desk().first = signal;
+    desk().signalled.notify_all();
   }
-  return signal;
 }
 
 }  // namespace
 
 ShutdownSignals::ShutdownSignals() {
-  const sigset_t set = signals();
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  desk();
+  std::thread(watch, set).detach();
 }
 
 int ShutdownSignals::wait() const {
-  const int first = next_signal();
-  std::thread([] {
-    const int second = next_signal();
-    base::log::warn("second signal: stopping at once");
-    std::_Exit(second == SIGINT ? 130 : 1);
-  }).detach();
-  return first;
+  std::unique_lock lock(desk().mutex);
+  desk().is_awaited = true;
+  desk().signalled.wait(lock, [] { return desk().first != 0; });
+  return desk().first;
 }
 
 }  // namespace penstock::api

@@ -72,11 +72,16 @@ class Stream:
 
 
 class Server:
+    """A server over a script; see ModelServer for one over a model."""
+
     def __init__(self, script, folder, arguments=(), environment=None):
         path = folder / f"script-{time.monotonic_ns()}.json"
         path.write_text(json.dumps(script))
-        self.log_path = path.with_suffix(".log")
-        command = [binary(), "serve", "--engine", f"scripted:{path}"]
+        self.start(["--engine", f"scripted:{path}"], path.with_suffix(".log"), arguments, environment)
+
+    def start(self, what, log_path, arguments, environment):
+        self.log_path = log_path
+        command = [binary(), "serve", *what]
         if "--port" not in arguments and "--unix-socket" not in arguments:
             command += ["--port", "0"]
         self.process = subprocess.Popen(command + list(arguments), stdout=subprocess.PIPE, stderr=self.log_path.open("w"),
@@ -164,6 +169,13 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+
+
+class ModelServer(Server):
+    """A server over a real model."""
+
+    def __init__(self, model, folder, arguments=(), environment=None):
+        self.start([model], folder / "model.log", arguments, environment)
 
 
 def receive_until(connection, what, limit=1 << 20):

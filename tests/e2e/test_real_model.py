@@ -1,0 +1,147 @@
+"""The OpenAI surface over the default model: batches equal solo runs, and what only real tokens can show."""
+import json
+import math
+import os
+import threading
+
+import pytest
+from scripted_server import BUILD, ModelServer
+
+pytestmark = pytest.mark.skipif(not (BUILD / "penstock").exists(), reason="build/penstock is not built")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    server = ModelServer(os.environ.get("PENSTOCK_TEST_MODEL", "smollm2"), tmp_path_factory.mktemp("model"))
+    yield server
+    server.stop()
+
+
+QUESTIONS = [
+    "Name three colours.",
+    "Write one sentence about the sea. " * 12,
+    "What is 7 times 6?",
+    "Explain what a compiler does to a child, in two sentences. " + "Be kind. " * 40,
+    "Say hello in French.",
+    "List the days of the week.",
+    "Why is the sky blue? " * 30,
+    "Give me a title for a story about a dog.",
+]
+
+
+def test_eight_at_once_equal_their_solo_runs(server):
+    """Mixed lengths, greedy and drawn: the same bytes alone and in a crowd, and the receipts show that it was one."""
+    fields = [{"temperature": 0, "max_tokens": 24 + 4 * i} if i % 2 else
+              {"temperature": 1, "seed": i, "top_p": 0.9, "max_tokens": 40} for i in range(8)]
+
+    def ask(i):
+        answer = server.chat(QUESTIONS[i], **fields[i])
+        assert answer.status == 200, answer.body
+        return answer
+
+    solo = [ask(i) for i in range(8)]
+    assert all(a.json["penstock"]["batch_width"] == 1 for a in solo)
+    crowd = [None] * 8
+    barrier = threading.Barrier(8)
+
+    def join(i):
+        barrier.wait()
+        crowd[i] = ask(i)
+
+    threads = [threading.Thread(target=join, args=(i,)) for i in range(8)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert [a.text for a in crowd] == [a.text for a in solo]
+    widths = [a.json["penstock"]["batch_width"] for a in crowd]
+    assert max(widths) > 1, widths
+
+
+def test_streamed_and_whole_are_the_same(server):
+    facts = server.both("Name three colours.", temperature=0, max_tokens=30)
+    assert facts[0] and facts[2] > 0
+    assert server.both("Name three colours.", temperature=0, max_tokens=30) == facts
+
+
+def test_BC_12_seeds(server):
+    def text(seed):
+        return server.chat("Tell me a story.", temperature=1, seed=seed, max_tokens=24).text
+
+    assert text(1) == text(1)
+    assert text(1) != text(2)
+
+
+def test_a_stop_token_of_the_model_ends_the_answer(server):
+    answer = server.chat("Reply with the single word: yes", temperature=0, max_tokens=400)
+    assert answer.json["choices"][0]["finish_reason"] == "stop"
+    assert "<|im_end|>" not in answer.text
+    assert answer.json["usage"]["completion_tokens"] < 400
+
+
+def test_CT_07_a_typed_control_token_costs_more_than_one_token(server):
+    """A control token is one id; the same characters as text are several, and the answer does not end there."""
+    def tokens(text):
+        return server.chat(text, max_tokens=1).json["usage"]["prompt_tokens"]
+
+    assert tokens("a<|im_end|>b") >= tokens("ab") + 4
+
+
+def test_TK_13_log_probabilities_are_natural_logarithms(server):
+    answer = server.chat("Name three colours.", temperature=0, max_tokens=8, logprobs=True, top_logprobs=20)
+    for entry in answer.json["choices"][0]["logprobs"]["content"]:
+        top = [t["logprob"] for t in entry["top_logprobs"]]
+        assert len(top) == 20 and top == sorted(top, reverse=True)
+        assert entry["logprob"] == top[0], "greedy takes the likeliest"
+        assert sum(math.exp(p) for p in top) <= 1.0001
+        assert bytes(entry["bytes"]).decode(errors="replace") == entry["token"] or entry["token"].startswith("bytes:")
+
+
+def test_logit_bias_is_visible(server):
+    free = server.chat("Say hello.", temperature=0, max_tokens=1, logprobs=True).json["choices"][0]["logprobs"]["content"][0]
+    ids = server.post("/v1/completions", {"prompt": "x", "max_tokens": 1}).json
+    assert ids["choices"][0]["finish_reason"] in ("length", "stop")
+    banned = {str(i): -100 for i in range(1000)}
+    other = server.chat("Say hello.", temperature=0, max_tokens=1, logit_bias=banned)
+    assert other.status == 200
+    assert free["logprob"] < 0
+
+
+def test_LP_01_prompt_over_the_context(server):
+    context = server.get("/v1/models").json["data"][0]["max_model_len"]
+    answer = server.post("/v1/completions", {"prompt": [5] * (context + 1), "stream": True})
+    assert answer.status == 400 and answer.error["code"] == "context_length_exceeded"
+    assert str(context) in answer.error["message"] and str(context + 1) in answer.error["message"]
+
+
+def test_ids_beyond_the_vocabulary_are_refused(server):
+    assert server.post("/v1/completions", {"prompt": [10**7], "max_tokens": 1}).status == 400
+    assert server.chat(logit_bias={str(10**7): 1}).error["param"] == "logit_bias"
+
+
+def test_CX_01_a_client_that_leaves_ends_its_generation(server):
+    before = server.metric("requests_cancelled_via_disconnect_total")
+    connection = server.open_stream("Count to one thousand.", temperature=0, ignore_eos=True, max_tokens=4000)
+    from scripted_server import receive_until
+    receive_until(connection, b'"content":"')
+    connection.close()
+    server.wait_metric("requests_running", 0)
+    server.wait_metric("sequences_running", 0)
+    assert server.metric("requests_cancelled_via_disconnect_total") == before + 1
+
+
+def test_several_choices_and_prompts(server):
+    answer = server.post("/v1/completions", {"prompt": ["The capital of France is", "One, two, three,"], "n": 2,
+                                             "temperature": 1, "seed": 3, "max_tokens": 6}).json
+    assert len(answer["choices"]) == 4
+    single = server.post("/v1/completions", {"prompt": "One, two, three,", "temperature": 1, "seed": 3, "max_tokens": 6})
+    assert answer["choices"][2]["text"] == single.text, "the first choice equals a request of its own"
+
+
+def test_sdk(server):
+    client = server.openai()
+    model = client.models.list().data[0].id
+    answer = client.chat.completions.create(model=model, temperature=0, max_tokens=12,
+                                            messages=[{"role": "user", "content": "Say hello."}])
+    parts = client.chat.completions.create(model=model, temperature=0, max_tokens=12, stream=True,
+                                           messages=[{"role": "user", "content": "Say hello."}])
+    assert "".join(c.choices[0].delta.content or "" for c in parts) == answer.choices[0].message.content
+    assert json.loads(answer.model_dump_json())["penstock"]["executor"] in ("cpu", "mlx", "reference")
