@@ -1,0 +1,30 @@
+// The AVX2 kernels, one function each; what they compute is said in kernels.h. Built with -mavx2 -mfma -mf16c.
+#pragma once
+
+#include "exec/cpu/kernels.h"
+
+namespace penstock::exec::cpu {
+
+/// Of kernels_scalar.h, whose header holds inline functions that must not be built for AVX2.
+void activate_scalar(Gate function, const float* gate, const float* up, int64_t n, float* out);
+
+void linear_codes_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out);
+void linear_four_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out);
+void linear_eight_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out);
+void linear_exact_avx2(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,
+                       float* scratch);
+void linear_dense_avx2(const DenseMatrix& w, const FloatRows& x, Range rows, const LinearOut& out);
+void quantize_row_avx2(const float* x, const QuantRows& out);
+void rms_norm_avx2(const float* x, const float* weight, int64_t n, float eps, float* out);
+void activate_avx2(Gate function, const float* gate, const float* up, int64_t n, float* out);
+void add_avx2(const float* x, int64_t n, float* y);
+void rotate_avx2(float* x, const float* cos, const float* sin, int64_t half);
+void to_f16_avx2(const float* x, int64_t n, uint16_t* out);
+void from_f16_avx2(const uint16_t* x, int64_t n, float* out);
+void attend_tile_avx2(const AttendTile& tile, const AttendQueries& queries);
+void merge_partial_avx2(const Partial& next, const Partial& into, int64_t n);
+void finish_partial_avx2(const Partial& from, int64_t n, float* out);
+void softcap_avx2(float* x, int64_t n, float cap);
+LogitBlock logit_block_avx2(const float* logits, int64_t n);
+
+}  // namespace penstock::exec::cpu

@@ -1,0 +1,41 @@
+// The portable kernels, one function each; what they compute is said in kernels.h.
+#pragma once
+
+#include "exec/cpu/kernels.h"
+#include "tensor/dtype.h"
+
+namespace penstock::exec::cpu {
+
+/// The code of one column of a block, as the format numbers it.
+int32_t code_at(const PackedCodes& w, const uint8_t* block, int lane, int column);
+
+/// Scale `index` of a block (0..7) or bias (8..15).
+float scale_at(const PackedCodes& w, const uint8_t* block, int index);
+
+/// Adds the bias, then writes or adds one output.
+void store_output(const LinearOut& out, int64_t m, int64_t row, float value);
+
+/// exp(x): two-part reduction by ln 2, a polynomial of degree 6, zero below -87.33; NaN stays NaN.
+float exp_scalar(float x);
+
+/// Sum of 8 lanes: (l0+l4)+(l2+l6) + (l1+l5)+(l3+l7).
+float fold8(const float* lanes);
+
+void linear_codes_scalar(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out);
+void linear_exact_scalar(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,
+                         float* scratch);
+void linear_dense_scalar(const DenseMatrix& w, const FloatRows& x, Range rows, const LinearOut& out);
+void quantize_row_scalar(const float* x, const QuantRows& out);
+void rms_norm_scalar(const float* x, const float* weight, int64_t n, float eps, float* out);
+void activate_scalar(Gate function, const float* gate, const float* up, int64_t n, float* out);
+void add_scalar(const float* x, int64_t n, float* y);
+void rotate_scalar(float* x, const float* cos, const float* sin, int64_t half);
+void to_f16_scalar(const float* x, int64_t n, uint16_t* out);
+void from_f16_scalar(const uint16_t* x, int64_t n, float* out);
+void attend_tile_scalar(const AttendTile& tile, const AttendQueries& queries);
+void merge_partial_scalar(const Partial& next, const Partial& into, int64_t n);
+void finish_partial_scalar(const Partial& from, int64_t n, float* out);
+void softcap_scalar(float* x, int64_t n, float cap);
+LogitBlock logit_block_scalar(const float* logits, int64_t n);
+
+}  // namespace penstock::exec::cpu

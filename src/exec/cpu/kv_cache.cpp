@@ -1,0 +1,82 @@
+#include "exec/cpu/kv_cache.h"
+
+#include <array>
+#include <cstring>
+
+namespace penstock::exec::cpu {
+
+namespace {
+
+size_t head_elements(int32_t dim) {
+  return KvCache::tile_floats(dim);
+}
+
+}  // namespace
+
+KvCache::KvCache(const models::Plan& plan, std::span<const int32_t> n_blocks, bool exact)
+    : layers_(plan.kv_layers), exact_(exact) {
+  for (size_t g = 0; g < plan.kv_groups.size(); ++g) {
+    const models::KvGroup& from = plan.kv_groups[g];
+    Group group{Arena(block_bytes(from, exact) * static_cast<size_t>(n_blocks[g])), n_blocks[g],
+                from.n_layers, from.kv_heads, from.head_dim};
+    groups_.push_back(std::move(group));
+  }
+}
+
+size_t KvCache::block_bytes(const models::KvGroup& group, bool exact) {
+  return static_cast<size_t>(group.n_layers) * static_cast<size_t>(group.kv_heads) *
+         head_elements(group.head_dim) * (exact ? sizeof(float) : sizeof(uint16_t));
+}
+
+size_t KvCache::offset_of(const Group& group, const Place& at) const {
+  const auto layer = static_cast<size_t>(layers_[static_cast<size_t>(at.kv_layer)].index);
+  const size_t index =
+      (static_cast<size_t>(at.block) * static_cast<size_t>(group.n_layers) + layer) *
+          static_cast<size_t>(group.kv_heads) +
+      static_cast<size_t>(at.head);
+  return index * head_elements(group.dim);
+}
+
+void KvCache::store(const Kernels& kernels, const Place& at, const float* key, const float* value) const {
+  const Group& group = groups_[static_cast<size_t>(layers_[static_cast<size_t>(at.kv_layer)].group)];
+  const auto dim = static_cast<size_t>(group.dim), padded = static_cast<size_t>(padded_dim(group.dim));
+  const size_t head = offset_of(group, at);
+  const auto offset = static_cast<size_t>(at.offset);
+  const size_t key_at = head + offset / kPanelKeys * dim * kPanelKeys + offset % kPanelKeys;
+  const size_t value_at = head + kTileKeys * dim + offset * padded;
+  if (exact_) {
+    float* memory = group.memory.as<float>();
+    for (size_t d = 0; d < dim; ++d) memory[key_at + d * kPanelKeys] = key[d];
+    std::memcpy(memory + value_at, value, dim * sizeof(float));
+    return;
+  }
+  auto* memory = group.memory.as<uint16_t>();
+  for (size_t d = 0; d < dim; d += 64) {
+    std::array<uint16_t, 64> half;
+    const size_t n = dim - d < 64 ? dim - d : 64;
+    kernels.to_f16(key + d, static_cast<int64_t>(n), half.data());
+    for (size_t i = 0; i < n; ++i) memory[key_at + (d + i) * kPanelKeys] = half[i];
+  }
+  kernels.to_f16(value, group.dim, memory + value_at);
+}
+
+AttendTile KvCache::tile(const Kernels& kernels, const Place& at, Range keys, float* scratch) const {
+  const Group& group = groups_[static_cast<size_t>(layers_[static_cast<size_t>(at.kv_layer)].group)];
+  const int64_t dim = group.dim, padded = padded_dim(group.dim);
+  const size_t head = offset_of(group, at);
+  const int64_t values_at = kTileKeys * dim;
+  if (exact_) {
+    const float* memory = group.memory.as<float>() + head;
+    return {memory, memory + values_at, group.dim, static_cast<int32_t>(padded)};
+  }
+  const uint16_t* memory = group.memory.as<uint16_t>() + head;
+  const int64_t first = keys.first / kPanelKeys * kPanelKeys * dim;
+  const int64_t last = (keys.last + kPanelKeys - 1) / kPanelKeys * kPanelKeys * dim;
+  kernels.from_f16(memory + first, last - first, scratch + first);
+  float* values = scratch + values_at;
+  kernels.from_f16(memory + values_at + keys.first * padded, (keys.last - keys.first) * padded,
+                   values + keys.first * padded);
+  return {scratch, values, group.dim, static_cast<int32_t>(padded)};
+}
+
+}  // namespace penstock::exec::cpu

@@ -1,0 +1,76 @@
+#include "exec/cpu/linear.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace penstock::exec::cpu {
+
+namespace {
+
+void prepare_row(const Context& context, const LinearInput& input, const ActivationRows& rows, int64_t m) {
+  const int64_t from = input.row_index != nullptr ? input.row_index[m] : m;
+  const float* x = input.x + from * input.cols;
+  float* row = rows.row(m, input.cols);
+  if (input.norm != nullptr && !input.norm->weight.empty())
+    context.kernels->rms_norm(x, input.norm->weight.data(), input.cols, input.norm->eps, row);
+  else
+    std::memcpy(row, x, static_cast<size_t>(input.cols) * sizeof(float));
+  rows.quantize(*context.kernels, input.groups, row, m, input.cols, {0, input.cols});
+}
+
+}  // namespace
+
+const ActivationRows& prepare(Context& context, int32_t thread, const LinearInput& input) {
+  if (input.m <= kPrivateRows) {
+    const ActivationRows& rows = context.threads[static_cast<size_t>(thread)].rows;
+    for (int64_t m = 0; m < input.m; ++m) prepare_row(context, input, rows, m);
+    return rows;
+  }
+  const Range mine = context.share(input.m, thread);
+  for (int64_t m = mine.first; m < mine.last; ++m) prepare_row(context, input, context.rows, m);
+  context.pool->barrier(thread);
+  return context.rows;
+}
+
+void multiply_range(const Context& context, int32_t thread, const LinearPart& part,
+                    const ActivationRows& rows, int32_t m, Range units) {
+  if (units.first >= units.last || m == 0) return;
+  const PackedMatrix& matrix = *part.matrix;
+  const Kernels& kernels = *context.kernels;
+  if (!matrix.integer)
+    kernels.linear_dense(matrix.dense, rows.floats(m, matrix.cols()), units, part.out);
+  else if (context.exact)
+    kernels.linear_exact(matrix.codes, rows.floats(m, matrix.cols()), units, part.out,
+                         context.threads[static_cast<size_t>(thread)].exact.data());
+  else
+    kernels.linear_codes(matrix.codes, rows.quantized(matrix.group(), m, matrix.cols()), units, part.out);
+}
+
+void multiply(const Context& context, int32_t thread, std::span<const LinearPart> parts,
+              const ActivationRows& rows, int32_t m) {
+  int64_t total = 0;
+  for (const LinearPart& part : parts) total += part.matrix->units() * part.matrix->unit_bytes();
+  const Range mine = context.share(total, thread);
+  int64_t before = 0;
+  for (const LinearPart& part : parts) {
+    const int64_t units = part.matrix->units(), bytes = part.matrix->unit_bytes();
+    const auto unit_at = [&](int64_t byte) {
+      return std::clamp((byte - before + bytes - 1) / bytes, int64_t{0}, units);
+    };
+    multiply_range(context, thread, part, rows, m,
+                   {mine.first <= before ? 0 : unit_at(mine.first), mine.last <= before ? 0 : unit_at(mine.last)});
+    before += units * bytes;
+  }
+}
+
+void add_normed(const Context& context, int32_t thread, const NormWeights& norm, float* residual,
+                int64_t width) {
+  const Range mine = context.share(context.step.n_tokens(), thread);
+  for (int64_t m = mine.first; m < mine.last; ++m) {
+    float* sum = context.sum.data() + m * width;
+    context.kernels->rms_norm(sum, norm.weight.data(), width, norm.eps, sum);
+    context.kernels->add(sum, width, residual + m * width);
+  }
+}
+
+}  // namespace penstock::exec::cpu

@@ -1,0 +1,49 @@
+// Matrix products of a step, shared between the threads of a job.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "exec/cpu/step.h"
+
+namespace penstock::exec::cpu {
+
+/// Norm weights with their offset added.
+struct NormWeights {
+  std::vector<float> weight;  // empty: no norm
+  float eps = 0;
+};
+
+/// Rows to multiply: `x` [m, cols], normed where the norm is present.
+struct LinearInput {
+  const float* x = nullptr;
+  int64_t cols = 0;
+  int32_t m = 0;
+  const NormWeights* norm = nullptr;  // null: none
+  const int32_t* row_index = nullptr;  // row r of the input is row row_index[r] of x; null: identity
+  GroupSet groups = 0;
+};
+
+/// Norms and quantises the rows: on every thread for itself when they are few, else shared, with a barrier
+/// before and none after is needed. Returns the rows to multiply with.
+const ActivationRows& prepare(Context& context, int32_t thread, const LinearInput& input);
+
+/// One matrix of a product; several may read the same rows.
+struct LinearPart {
+  const PackedMatrix* matrix = nullptr;
+  LinearOut out;
+};
+
+/// This thread's share of the parts, cut by bytes of weights. No barrier.
+void multiply(const Context& context, int32_t thread, std::span<const LinearPart> parts,
+              const ActivationRows& rows, int32_t m);
+
+/// Units [range) of one part.
+void multiply_range(const Context& context, int32_t thread, const LinearPart& part,
+                    const ActivationRows& rows, int32_t m, Range units);
+
+/// residual += norm(sum) for this thread's rows, after a barrier.
+void add_normed(const Context& context, int32_t thread, const NormWeights& norm, float* residual,
+                int64_t width);
+
+}  // namespace penstock::exec::cpu

@@ -1,0 +1,102 @@
+// The feed-forward part of a layer. Each thread computes gate and up for its own columns, joins and quantises
+// them before the one barrier.
+#include <algorithm>
+
+#include "exec/cpu/operations.h"
+
+namespace penstock::exec::cpu {
+
+namespace {
+
+Gate gate_of(ops::Activation activation) {
+  switch (activation) {
+    case ops::Activation::kSilu:
+      return Gate::kSilu;
+    case ops::Activation::kGeluTanh:
+      return Gate::kGeluTanh;
+    case ops::Activation::kGelu:
+      return Gate::kGelu;
+  }
+  return Gate::kSilu;
+}
+
+class MlpOperation final : public CpuOperation {
+ public:
+  MlpOperation(const ops::Mlp& op, const LoadContext& load)
+      : op_(op),
+        gate_(load.weights.matrix(op.gate.weight)),
+        up_(load.weights.matrix(op.up.weight)),
+        down_(load.weights.matrix(op.down.weight)),
+        gate_bias_(load.weights.vector(op.gate.bias)),
+        up_bias_(load.weights.vector(op.up.bias)),
+        down_bias_(load.weights.vector(op.down.bias)),
+        norm_(load_norm(op.norm, load)),
+        post_norm_(load_norm(op.post_norm, load)),
+        in_groups_(groups_of({gate_, up_}, load.exact)),
+        down_groups_(groups_of({down_}, load.exact)) {}
+
+  GroupSet groups() const override { return in_groups_ | down_groups_; }
+
+  void run(Context& context, int32_t thread) const override {
+    const int32_t m = context.step.n_tokens();
+    float* residual = context.buffer(op_.residual);
+    const int64_t width = context.width(op_.residual);
+    const ActivationRows& rows =
+        prepare(context, thread, {residual, width, m, &norm_, nullptr, in_groups_});
+    join(context, thread, rows, m);
+    const bool normed = !post_norm_.weight.empty();
+    const LinearPart part = {
+        down_, {normed ? context.sum.data() : residual, width, pointer(down_bias_), !normed}};
+    multiply(context, thread, {&part, 1}, context.rows, m);
+    context.pool->barrier(thread);
+    if (!normed) return;
+    add_normed(context, thread, post_norm_, residual, width);
+    context.pool->barrier(thread);
+  }
+
+ private:
+  static const float* pointer(const std::vector<float>& values) {
+    return values.empty() ? nullptr : values.data();
+  }
+
+  static Range units(const PackedMatrix& matrix, Range rows) {
+    const int64_t n = matrix.unit_rows();
+    return {(rows.first + n - 1) / n, (rows.last + n - 1) / n};
+  }
+
+  /// Fills the shared rows with act(gate) * up, this thread's columns, then waits for the others.
+  void join(Context& context, int32_t thread, const ActivationRows& rows, int32_t m) const {
+    const int64_t cols = down_->cols();
+    const int64_t grain = std::max<int64_t>(kStripRows, down_->group());
+    const Range grains = context.share((cols + grain - 1) / grain, thread);
+    const Range mine = {grains.first * grain, std::min(cols, grains.last * grain)};
+    const LinearPart gate = {gate_, {context.gate.data(), cols, pointer(gate_bias_)}};
+    const LinearPart up = {up_, {context.up.data(), cols, pointer(up_bias_)}};
+    multiply_range(context, thread, gate, rows, m, units(*gate_, mine));
+    multiply_range(context, thread, up, rows, m, units(*up_, mine));
+    // With several rows `rows` is the shared set, which other threads may still read.
+    if (m > kPrivateRows) context.pool->barrier(thread);
+    for (int64_t r = 0; r < m && mine.first < mine.last; ++r) {
+      const int64_t at = r * cols + mine.first;
+      float* out = context.rows.row(r, cols) + mine.first;
+      context.kernels->activate(gate_of(op_.activation), context.gate.data() + at, context.up.data() + at,
+                                mine.last - mine.first, out);
+      context.rows.quantize(*context.kernels, down_groups_, out, r, cols, mine);
+    }
+    context.pool->barrier(thread);
+  }
+
+  const ops::Mlp op_;
+  const PackedMatrix *gate_, *up_, *down_;
+  const std::vector<float> gate_bias_, up_bias_, down_bias_;
+  const NormWeights norm_, post_norm_;
+  const GroupSet in_groups_, down_groups_;
+};
+
+}  // namespace
+
+std::unique_ptr<CpuOperation> make_mlp(const ops::Mlp& op, const LoadContext& load) {
+  return std::make_unique<MlpOperation>(op, load);
+}
+
+}  // namespace penstock::exec::cpu

@@ -1,0 +1,115 @@
+#include "exec/cpu/processor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#ifdef __linux__
+#include <sched.h>
+#endif
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
+
+#include "base/error.h"
+
+namespace penstock::exec::cpu {
+
+namespace {
+
+bool has_avx2() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+#else
+  return false;
+#endif
+}
+
+#ifdef __linux__
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// Physical cores among the processors of the affinity mask.
+int32_t allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 0;
+  std::set<std::string> cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    const std::string siblings = first_line("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                                            "/topology/thread_siblings_list");
+    cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
+  }
+  return static_cast<int32_t>(cores.size());
+}
+
+/// Cores that the cgroup's quota pays for; 0 for no quota.
+double quota_cores() {
+  std::ifstream groups("/proc/self/cgroup");
+  double least = 0;
+  for (std::string line; std::getline(groups, line);) {
+    if (line.rfind("0::", 0) != 0) continue;
+    for (std::string path = line.substr(3);; path = path.substr(0, path.rfind('/'))) {
+      if (path == "/") path.clear();
+      std::istringstream quota(first_line("/sys/fs/cgroup" + path + "/cpu.max"));
+      double microseconds = 0, period = 0;
+      if (quota >> microseconds >> period && period > 0)
+        least = least == 0 ? microseconds / period : std::min(least, microseconds / period);
+      if (path.empty()) break;
+    }
+  }
+  const std::string v1 = first_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  const std::string period = first_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  if (!v1.empty() && v1[0] != '-' && !period.empty() && std::stod(period) > 0)
+    least = least == 0 ? std::stod(v1) / std::stod(period) : std::min(least, std::stod(v1) / std::stod(period));
+  return least;
+}
+#endif
+
+}  // namespace
+
+const Kernels& choose_kernels(Isa isa) {
+  const Kernels* avx2 = has_avx2() ? avx2_kernels() : nullptr;
+  if (isa == Isa::kScalar || (isa == Isa::kBest && avx2 == nullptr)) return scalar_kernels();
+  if (avx2 == nullptr)
+    throw base::Error(base::Code::kUnsupported,
+                      "[exec.cpu.kernels] expected a processor with AVX2, FMA and F16C; this one lacks them");
+  return *avx2;
+}
+
+int32_t usable_cores() {
+#ifdef __linux__
+  const int32_t cores = allowed_cores();
+  const double quota = quota_cores();
+  if (cores > 0) return quota > 0 ? std::clamp(static_cast<int32_t>(std::ceil(quota)), 1, cores) : cores;
+#endif
+  return static_cast<int32_t>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+DenormalsAreZero::DenormalsAreZero() {
+#ifdef __x86_64__
+  before_ = _mm_getcsr();
+  _mm_setcsr(static_cast<uint32_t>(before_) | 0x8040);
+#elif defined(__aarch64__)
+  asm volatile("mrs %0, fpcr" : "=r"(before_));
+  asm volatile("msr fpcr, %0" : : "r"(before_ | (uint64_t{1} << 24)));
+#endif
+}
+
+DenormalsAreZero::~DenormalsAreZero() {
+#ifdef __x86_64__
+  _mm_setcsr(static_cast<uint32_t>(before_));
+#elif defined(__aarch64__)
+  asm volatile("msr fpcr, %0" : : "r"(before_));
+#endif
+}
+
+}  // namespace penstock::exec::cpu

@@ -1,0 +1,33 @@
+// What the processor under us can do and how much of it we may use: instruction sets, cores allowed by
+// affinity and cgroup quota. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "exec/cpu/kernels.h"
+
+namespace penstock::exec::cpu {
+
+/// Which kernels to use; kBest takes the widest that this processor has.
+enum class Isa : uint8_t { kBest, kScalar, kAvx2 };
+
+/// Throws Error(kUnsupported) when the processor lacks it.
+const Kernels& choose_kernels(Isa isa);
+
+/// Cores that this process may keep busy: physical cores in its affinity mask, at most its cgroup quota.
+int32_t usable_cores();
+
+/// Denormals are zero while one of these lives, on the thread that made it.
+class DenormalsAreZero {
+ public:
+  DenormalsAreZero();
+  ~DenormalsAreZero();
+  DenormalsAreZero(const DenormalsAreZero&) = delete;
+  DenormalsAreZero& operator=(const DenormalsAreZero&) = delete;
+
+ private:
+  uint64_t before_ = 0;
+};
+
+}  // namespace penstock::exec::cpu

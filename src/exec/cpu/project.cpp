@@ -1,0 +1,48 @@
+#include "exec/cpu/operations.h"
+
+namespace penstock::exec::cpu {
+
+namespace {
+
+class ProjectOperation final : public CpuOperation {
+ public:
+  ProjectOperation(const ops::Project& op, const LoadContext& load)
+      : op_(op),
+        weight_(load.weights.matrix(op.linear.weight)),
+        bias_(load.weights.vector(op.linear.bias)),
+        post_norm_(load_norm(op.post_norm, load)),
+        groups_(groups_of({weight_}, load.exact)) {}
+
+  GroupSet groups() const override { return groups_; }
+
+  void run(Context& context, int32_t thread) const override {
+    const int32_t m = context.step.n_tokens();
+    const int64_t width = context.width(op_.residual);
+    const bool normed = !post_norm_.weight.empty();
+    const ActivationRows& rows =
+        prepare(context, thread, {context.buffer(op_.in), context.width(op_.in), m, nullptr, nullptr, groups_});
+    const LinearPart part = {weight_,
+                             {normed ? context.sum.data() : context.buffer(op_.residual), width,
+                              bias_.empty() ? nullptr : bias_.data(), !normed}};
+    multiply(context, thread, {&part, 1}, rows, m);
+    context.pool->barrier(thread);
+    if (!normed) return;
+    add_normed(context, thread, post_norm_, context.buffer(op_.residual), width);
+    context.pool->barrier(thread);
+  }
+
+ private:
+  const ops::Project op_;
+  const PackedMatrix* weight_;
+  const std::vector<float> bias_;
+  const NormWeights post_norm_;
+  const GroupSet groups_;
+};
+
+}  // namespace
+
+std::unique_ptr<CpuOperation> make_project(const ops::Project& op, const LoadContext& load) {
+  return std::make_unique<ProjectOperation>(op, load);
+}
+
+}  // namespace penstock::exec::cpu

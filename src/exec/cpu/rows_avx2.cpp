@@ -1,0 +1,188 @@
+// Quantising, norms, activations and the other row-wise kernels.
+#include "exec/cpu/kernels_avx2.h"
+#include "exec/cpu/simd_avx2.h"
+
+namespace penstock::exec::cpu {
+
+namespace {
+
+/// Calls part(i, mask) for each 8 of n elements; the mask has the lanes that exist.
+template <class Part>
+inline __attribute__((always_inline)) void by_eight(int64_t n, Part part) {
+  const __m256i all = _mm256_set1_epi32(-1);
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) part(i, all);
+  if (i < n) part(i, first_lanes(n - i));
+}
+
+/// The codes of 8 values and their sum so far.
+inline __m256i quantize_eight(const float* x, __m256 inverse) {
+  const __m256i codes = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), inverse));
+  return _mm256_max_epi32(codes, _mm256_set1_epi32(-127));
+}
+
+int32_t fold_integers(__m256i v) {
+  __m128i a = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  a = _mm_add_epi32(a, _mm_unpackhi_epi64(a, a));
+  return _mm_cvtsi128_si32(a) + _mm_extract_epi32(a, 1);
+}
+
+}  // namespace
+
+void quantize_row_avx2(const float* x, const QuantRows& out) {
+  const __m256i positive = _mm256_set1_epi32(0x7fffffff);
+  const __m256i byte_order =
+      _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 4, 8, 12, -1, -1, -1,
+                       -1, -1, -1, -1, -1, -1, -1, -1, -1);
+  const int64_t groups = out.cols / out.group;
+  for (int64_t g = 0; g < groups; ++g) {
+    const float* from = x + g * out.group;
+    __m256i top = _mm256_setzero_si256();
+    for (int c = 0; c < out.group; c += 8)
+      top = _mm256_max_epu32(top, _mm256_and_si256(load_bytes(from + c), positive));
+    __m128i half = _mm_max_epu32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1));
+    half = _mm_max_epu32(half, _mm_unpackhi_epi64(half, half));
+    half = _mm_max_epu32(half, _mm_shuffle_epi32(half, 1));
+    const float largest = _mm_cvtss_f32(_mm_castsi128_ps(half));
+    const float scale = largest * (1.0f / 127.0f);
+    const __m256 inverse = _mm256_set1_ps(scale > 0 ? 127.0f / largest : 0.0f);
+    __m256i total = _mm256_setzero_si256();
+    for (int c = 0; c < out.group; c += 8) {
+      const __m256i codes = quantize_eight(from + c, inverse);
+      total = _mm256_add_epi32(total, codes);
+      const __m256i bytes = _mm256_shuffle_epi8(codes, byte_order);
+      const __m128i packed =
+          _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(out.codes + g * out.group + c), packed);
+    }
+    const int32_t sum = fold_integers(total);
+    out.scales[g] = scale;
+    out.sums[g] = scale * static_cast<float>(sum);
+    out.code_sums[g] = sum;
+  }
+}
+
+void rms_norm_avx2(const float* x, const float* weight, int64_t n, float eps, float* out) {
+  __m256 sum[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      const __m256 v = _mm256_loadu_ps(x + i + 8 * j);
+      sum[j] = _mm256_fmadd_ps(v, v, sum[j]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    if (i >= n) break;
+    const __m256 v = _mm256_maskload_ps(x + i, first_lanes(n - i));
+    sum[j] = _mm256_fmadd_ps(v, v, sum[j]);
+    i += 8;
+  }
+  const __m256 all = _mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3]));
+  const float mean = fold(all) / static_cast<float>(n) + eps;
+  const __m256 inverse = _mm256_set1_ps(1.0f / _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(mean))));
+  by_eight(n, [&](int64_t at, __m256i mask) {
+    const __m256 v = _mm256_mul_ps(_mm256_maskload_ps(x + at, mask), inverse);
+    _mm256_maskstore_ps(out + at, mask, _mm256_mul_ps(v, _mm256_maskload_ps(weight + at, mask)));
+  });
+}
+
+void activate_avx2(Gate function, const float* gate, const float* up, int64_t n, float* out) {
+  if (function == Gate::kGelu) return activate_scalar(function, gate, up, n, out);
+  const __m256 one = _mm256_set1_ps(1.0f), sign = _mm256_set1_ps(-0.0f);
+  by_eight(n, [&](int64_t i, __m256i mask) {
+    const __m256 x = _mm256_maskload_ps(gate + i, mask);
+    __m256 u = _mm256_xor_ps(x, sign);
+    if (function == Gate::kGeluTanh) {
+      u = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_mul_ps(x, _mm256_set1_ps(0.0356774081f)),
+                          _mm256_mul_ps(x, _mm256_set1_ps(0.797884561f)));
+      u = _mm256_mul_ps(_mm256_set1_ps(-2.0f), u);
+    }
+    const __m256 y = _mm256_div_ps(x, _mm256_add_ps(one, exp_lanes(u)));
+    _mm256_maskstore_ps(out + i, mask, _mm256_mul_ps(y, _mm256_maskload_ps(up + i, mask)));
+  });
+}
+
+void add_avx2(const float* x, int64_t n, float* y) {
+  by_eight(n, [&](int64_t i, __m256i mask) {
+    _mm256_maskstore_ps(y + i, mask,
+                        _mm256_add_ps(_mm256_maskload_ps(y + i, mask), _mm256_maskload_ps(x + i, mask)));
+  });
+}
+
+void rotate_avx2(float* x, const float* cos, const float* sin, int64_t half) {
+  by_eight(half, [&](int64_t i, __m256i mask) {
+    const __m256 a = _mm256_maskload_ps(x + i, mask), b = _mm256_maskload_ps(x + half + i, mask);
+    const __m256 c = _mm256_maskload_ps(cos + i, mask), s = _mm256_maskload_ps(sin + i, mask);
+    _mm256_maskstore_ps(x + i, mask, _mm256_fmsub_ps(a, c, _mm256_mul_ps(b, s)));
+    _mm256_maskstore_ps(x + half + i, mask, _mm256_fmadd_ps(b, c, _mm256_mul_ps(a, s)));
+  });
+}
+
+void to_f16_avx2(const float* x, int64_t n, uint16_t* out) {
+  const __m256 high = _mm256_set1_ps(65504.0f), low = _mm256_set1_ps(-65504.0f);
+  by_eight(n, [&](int64_t i, __m256i mask) {
+    const __m256 v = _mm256_max_ps(low, _mm256_min_ps(high, _mm256_maskload_ps(x + i, mask)));
+    const __m128i half = _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
+    if (i + 8 <= n) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), half);
+    } else {
+      alignas(16) uint16_t lanes[8];
+      _mm_store_si128(reinterpret_cast<__m128i*>(lanes), half);
+      __builtin_memcpy(out + i, lanes, static_cast<size_t>(n - i) * 2);
+    }
+  });
+}
+
+void from_f16_avx2(const uint16_t* x, int64_t n, float* out) {
+  by_eight(n, [&](int64_t i, __m256i mask) {
+    alignas(16) uint16_t lanes[8] = {};
+    const uint16_t* from = x + i;
+    if (i + 8 > n) {
+      __builtin_memcpy(lanes, from, static_cast<size_t>(n - i) * 2);
+      from = lanes;
+    }
+    const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    _mm256_maskstore_ps(out + i, mask, _mm256_cvtph_ps(half));
+  });
+}
+
+void softcap_avx2(float* x, int64_t n, float cap) {
+  const __m256 inverse = _mm256_set1_ps(2.0f / cap), top = _mm256_set1_ps(cap);
+  const __m256 one = _mm256_set1_ps(1.0f), two = _mm256_set1_ps(2.0f);
+  by_eight(n, [&](int64_t i, __m256i mask) {
+    const __m256 e = exp_lanes(_mm256_mul_ps(_mm256_maskload_ps(x + i, mask), inverse));
+    const __m256 tanh = _mm256_sub_ps(one, _mm256_div_ps(two, _mm256_add_ps(one, e)));
+    _mm256_maskstore_ps(x + i, mask, _mm256_mul_ps(top, tanh));
+  });
+}
+
+LogitBlock logit_block_avx2(const float* logits, int64_t n) {
+  const __m256 lowest = _mm256_set1_ps(-__builtin_inff());
+  __m256 best = lowest;
+  by_eight(n, [&](int64_t i, __m256i mask) {
+    const __m256 v = _mm256_maskload_ps(logits + i, mask);
+    best = _mm256_max_ps(_mm256_blendv_ps(lowest, v, _mm256_castsi256_ps(mask)), best);
+  });
+  LogitBlock block{fold_max(best), 0, 0};
+  const __m256 top = _mm256_set1_ps(block.max);
+  for (int64_t i = 0; i < n; i += 8) {
+    const __m256i mask = first_lanes(n - i < 8 ? n - i : 8);
+    const __m256 same = _mm256_cmp_ps(_mm256_maskload_ps(logits + i, mask), top, _CMP_EQ_OQ);
+    const int hits = _mm256_movemask_ps(_mm256_and_ps(same, _mm256_castsi256_ps(mask)));
+    if (hits == 0) continue;
+    block.argmax = static_cast<int32_t>(i + __builtin_ctz(static_cast<unsigned>(hits)));
+    break;
+  }
+  if (block.max == -__builtin_inff()) block.argmax = 0;
+  __m256 sum = _mm256_setzero_ps();
+  by_eight(n, [&](int64_t i, __m256i mask) {
+    const __m256 e = exp_lanes(_mm256_sub_ps(_mm256_maskload_ps(logits + i, mask), top));
+    sum = _mm256_add_ps(sum, _mm256_and_ps(e, _mm256_castsi256_ps(mask)));
+  });
+  block.sum_exp = fold(sum);
+  return block;
+}
+
+}  // namespace penstock::exec::cpu

@@ -1,0 +1,126 @@
+// Quantising, norms, activations and the other row-wise kernels, plain C++.
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "exec/cpu/kernels_scalar.h"
+
+namespace penstock::exec::cpu {
+
+float fold8(const float* l) { return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7])); }
+
+float exp_scalar(float x) {
+  constexpr float kLow = -87.33f, kHigh = 88.0f;
+  const bool underflow = x < kLow;
+  x = kLow > x ? kLow : x;
+  x = kHigh < x ? kHigh : x;
+  const float n = std::nearbyint(x * 1.44269504f);
+  float r = std::fma(n, -0.693359375f, x);
+  r = std::fma(n, 2.12194440e-4f, r);
+  float p = 1.9875691500e-4f;
+  p = std::fma(p, r, 1.3981999507e-3f);
+  p = std::fma(p, r, 8.3334519073e-3f);
+  p = std::fma(p, r, 4.1665795894e-2f);
+  p = std::fma(p, r, 1.6666665459e-1f);
+  p = std::fma(p, r, 5.0000001201e-1f);
+  const float e = std::fma(p, r * r, r) + 1.0f;
+  const int32_t exponent = n == n ? static_cast<int32_t>(n) : 0;
+  const float power = std::bit_cast<float>((exponent + 127) << 23);
+  return underflow ? 0.0f : e * power;
+}
+
+void quantize_row_scalar(const float* x, const QuantRows& out) {
+  for (int64_t g = 0; g < out.cols / out.group; ++g) {
+    const float* from = x + g * out.group;
+    uint32_t top = 0;  // as integers, so that a NaN is the largest and spoils the row's result
+    for (int c = 0; c < out.group; ++c) {
+      const uint32_t bits = std::bit_cast<uint32_t>(from[c]) & 0x7fffffff;
+      top = bits > top ? bits : top;
+    }
+    const float largest = std::bit_cast<float>(top);
+    const float scale = largest * (1.0f / 127.0f);
+    const float inverse = scale > 0 ? 127.0f / largest : 0.0f;
+    int32_t sum = 0;
+    for (int c = 0; c < out.group; ++c) {
+      const float rounded = std::nearbyint(from[c] * inverse);
+      const int32_t code = rounded >= -127.0f && rounded <= 127.0f ? static_cast<int32_t>(rounded) : -127;
+      out.codes[g * out.group + c] = static_cast<int8_t>(code);
+      sum += code;
+    }
+    out.scales[g] = scale;
+    out.sums[g] = scale * static_cast<float>(sum);
+    out.code_sums[g] = sum;
+  }
+}
+
+void rms_norm_scalar(const float* x, const float* weight, int64_t n, float eps, float* out) {
+  float lanes[32] = {};
+  for (int64_t i = 0; i < n; ++i) lanes[i % 32] = std::fma(x[i], x[i], lanes[i % 32]);
+  for (int i = 0; i < 8; ++i) lanes[i] = (lanes[i] + lanes[i + 8]) + (lanes[i + 16] + lanes[i + 24]);
+  const float inverse = 1.0f / std::sqrt(fold8(lanes) / static_cast<float>(n) + eps);
+  for (int64_t i = 0; i < n; ++i) out[i] = (x[i] * inverse) * weight[i];
+}
+
+namespace {
+
+float gate_scalar(Gate function, float x) {
+  switch (function) {
+    case Gate::kSilu:
+      return x / (1.0f + exp_scalar(-x));
+    case Gate::kGeluTanh: {  // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u))
+      const float u = std::fma(x * x, x * 0.0356774081f, x * 0.797884561f);
+      return x / (1.0f + exp_scalar(-2.0f * u));
+    }
+    case Gate::kGelu:
+      return 0.5f * x * (1.0f + std::erf(x * 0.707106781f));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void activate_scalar(Gate function, const float* gate, const float* up, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = gate_scalar(function, gate[i]) * up[i];
+}
+
+void add_scalar(const float* x, int64_t n, float* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = y[i] + x[i];
+}
+
+void rotate_scalar(float* x, const float* cos, const float* sin, int64_t half) {
+  for (int64_t i = 0; i < half; ++i) {
+    const float a = x[i], b = x[i + half];
+    x[i] = std::fma(a, cos[i], -(b * sin[i]));
+    x[i + half] = std::fma(b, cos[i], a * sin[i]);
+  }
+}
+
+void to_f16_scalar(const float* x, int64_t n, uint16_t* out) {
+  for (int64_t i = 0; i < n; ++i) {
+    float value = x[i];
+    value = value > 65504.0f ? 65504.0f : value;
+    value = value < -65504.0f ? -65504.0f : value;
+    out[i] = tensor::f32_to_f16(value);
+  }
+}
+
+void from_f16_scalar(const uint16_t* x, int64_t n, float* out) {
+  for (int64_t i = 0; i < n; ++i) out[i] = tensor::f16_to_f32(x[i]);
+}
+
+void softcap_scalar(float* x, int64_t n, float cap) {
+  const float inverse = 2.0f / cap;  // tanh(y) = 1 - 2 / (1 + exp(2y))
+  for (int64_t i = 0; i < n; ++i) x[i] = cap * (1.0f - 2.0f / (1.0f + exp_scalar(x[i] * inverse)));
+}
+
+LogitBlock logit_block_scalar(const float* logits, int64_t n) {
+  LogitBlock block{-std::numeric_limits<float>::infinity(), 0, 0};
+  for (int64_t i = 0; i < n; ++i)
+    if (logits[i] > block.max) block.max = logits[i], block.argmax = static_cast<int32_t>(i);
+  float lanes[8] = {};
+  for (int64_t i = 0; i < n; ++i) lanes[i % 8] += exp_scalar(logits[i] - block.max);
+  block.sum_exp = fold8(lanes);
+  return block;
+}
+
+}  // namespace penstock::exec::cpu

@@ -1,0 +1,89 @@
+// What the AVX2 kernels share. Every function is static: code built for AVX2 must never be merged with a
+// function of the same name built for less. Includes only intrinsics.
+#pragma once
+
+#include <immintrin.h>
+
+#include "exec/cpu/kernels.h"
+
+// GCC 12 hoists the products of an integer accumulate chain and spills them; an empty asm keeps the order.
+#define PENSTOCK_KEEP_ORDER(value) asm volatile("" : "+x"(value))
+
+namespace penstock::exec::cpu {
+
+static inline __m256i load_bytes(const void* at) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(at));
+}
+
+static inline __m256i broadcast4(const int8_t* at) {
+  int32_t value;
+  __builtin_memcpy(&value, at, sizeof(value));
+  return _mm256_set1_epi32(value);
+}
+
+/// Eight scales or biases.
+static inline __m256 load_scales(ScaleType type, const uint8_t* at) {
+  if (type == ScaleType::kF32) return _mm256_loadu_ps(reinterpret_cast<const float*>(at));
+  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+  if (type == ScaleType::kF16) return _mm256_cvtph_ps(half);
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+}
+
+/// The first n lanes set, n in 0..8.
+static inline __m256i first_lanes(int64_t n) {
+  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), index);
+}
+
+/// Sum of 8 lanes in the order of fold8.
+static inline float fold(__m256 v) {
+  const __m128 a = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 b = _mm_add_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+
+/// Largest of 8 lanes.
+static inline float fold_max(__m256 v) {
+  __m128 a = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+  return _mm_cvtss_f32(_mm_max_ss(a, _mm_movehdup_ps(a)));
+}
+
+/// exp_scalar on 8 lanes.
+static inline __m256 exp_lanes(__m256 x) {
+  const __m256 low = _mm256_set1_ps(-87.33f);
+  const __m256 kept = _mm256_cmp_ps(x, low, _CMP_NLT_UQ);
+  x = _mm256_max_ps(low, x);
+  x = _mm256_min_ps(_mm256_set1_ps(88.0f), x);
+  const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)),
+                                   _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-0.693359375f), x);
+  r = _mm256_fmadd_ps(n, _mm256_set1_ps(2.12194440e-4f), r);
+  __m256 p = _mm256_set1_ps(1.9875691500e-4f);
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.3981999507e-3f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(8.3334519073e-3f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.1665795894e-2f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.6666665459e-1f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(5.0000001201e-1f));
+  const __m256 e = _mm256_add_ps(_mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r), _mm256_set1_ps(1.0f));
+  const __m256i power =
+      _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+  return _mm256_and_ps(kept, _mm256_mul_ps(e, _mm256_castsi256_ps(power)));
+}
+
+/// Adds the bias, then writes or adds the rows [row, row + 8) of one output row, those below `rows`.
+static inline void store_rows(const LinearOut& out, int64_t m, int64_t row, int64_t rows, __m256 value) {
+  float* at = out.out + m * out.stride + row;
+  if (row + kStripRows <= rows) {
+    if (out.bias != nullptr) value = _mm256_add_ps(value, _mm256_loadu_ps(out.bias + row));
+    if (out.add) value = _mm256_add_ps(_mm256_loadu_ps(at), value);
+    _mm256_storeu_ps(at, value);
+    return;
+  }
+  const __m256i mask = first_lanes(rows - row);
+  if (out.bias != nullptr) value = _mm256_add_ps(value, _mm256_maskload_ps(out.bias + row, mask));
+  if (out.add) value = _mm256_add_ps(_mm256_maskload_ps(at, mask), value);
+  _mm256_maskstore_ps(at, mask, value);
+}
+
+}  // namespace penstock::exec::cpu

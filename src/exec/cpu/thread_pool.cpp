@@ -1,0 +1,110 @@
+#include "exec/cpu/thread_pool.h"
+
+#include <chrono>
+#include <utility>
+
+#include "exec/cpu/processor.h"
+
+namespace penstock::exec::cpu {
+
+namespace {
+
+constexpr uint32_t kStop = 1u << 31;
+constexpr int kSpinsBeforeYield = 4000;          // about 40 us: longer than any wait between healthy threads
+constexpr std::chrono::microseconds kIdle{100};  // spinning between jobs before sleep
+
+inline void relax() {
+#ifdef __x86_64__
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Spins until ready(); gives the processor away when the wait is long, as when a thread lost its core.
+template <class Ready>
+void spin_until(Ready ready) {
+  for (int spins = 0; !ready(); ++spins) {
+    if (spins < kSpinsBeforeYield)
+      relax();
+    else
+      std::this_thread::yield();
+  }
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int32_t threads) : size_(threads) {
+  for (int32_t i = 1; i < threads; ++i) threads_.emplace_back([this, i] { work(i); });
+}
+
+ThreadPool::~ThreadPool() {
+  generation_.value.fetch_or(kStop);
+  generation_.value.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::run(const std::function<void(int32_t)>& job) {
+  const DenormalsAreZero scope;
+  job_ = &job;
+  failed_.store(false, std::memory_order_relaxed);
+  done_.value.store(0, std::memory_order_relaxed);
+  generation_.value.fetch_add(1);
+  if (sleepers_.value.load() > 0) generation_.value.notify_all();
+  call(0);
+  const auto others = static_cast<uint32_t>(size_ - 1);
+  spin_until([&] { return done_.value.load(std::memory_order_acquire) == others; });
+  job_ = nullptr;
+  if (failed_.load()) {
+    const std::exception_ptr error = std::exchange(error_, nullptr);
+    std::rethrow_exception(error);
+  }
+}
+
+void ThreadPool::call(int32_t thread) {
+  try {
+    (*job_)(thread);
+  } catch (...) {
+    if (!failed_.exchange(true)) error_ = std::current_exception();
+  }
+}
+
+void ThreadPool::work(int32_t thread) {
+  const DenormalsAreZero scope;
+  uint32_t seen = 0;
+  while (true) {
+    seen = await_job(seen);
+    if ((seen & kStop) != 0) return;
+    call(thread);
+    done_.value.fetch_add(1, std::memory_order_acq_rel);
+  }
+}
+
+uint32_t ThreadPool::await_job(uint32_t seen) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int spins = 1;; ++spins) {
+    if (const uint32_t now = generation_.value.load(std::memory_order_acquire); now != seen) return now;
+    relax();
+    if (spins % 64 == 0 && std::chrono::steady_clock::now() - start > kIdle) break;
+  }
+  // run() raises the generation before it reads sleepers_; here it is the other way round, so a wake-up
+  // cannot be missed.
+  sleepers_.value.fetch_add(1);
+  uint32_t now;
+  while ((now = generation_.value.load()) == seen) generation_.value.wait(seen);
+  sleepers_.value.fetch_sub(1);
+  return now;
+}
+
+void ThreadPool::barrier(int32_t /*thread*/) {
+  if (size_ == 1) return;
+  const uint32_t phase = phase_.value.load(std::memory_order_relaxed);
+  if (arrived_.value.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size_)) {
+    arrived_.value.store(0, std::memory_order_relaxed);
+    phase_.value.store(phase + 1, std::memory_order_release);
+    return;
+  }
+  spin_until([&] { return phase_.value.load(std::memory_order_acquire) != phase; });
+}
+
+}  // namespace penstock::exec::cpu

@@ -1,0 +1,52 @@
+// The compute threads of one executor. One job at a time, started and shared by the calling thread, with
+// barriers inside it. Idle threads spin for a short while, then sleep. One caller at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace penstock::exec::cpu {
+
+class ThreadPool {
+ public:
+  /// `threads` counts the caller: threads - 1 are started.
+  explicit ThreadPool(int32_t threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int32_t size() const { return size_; }
+
+  /// Calls job(thread) on every thread, the caller being thread 0, and returns when all are done. Denormals
+  /// are zero meanwhile. A job must not throw unless it has no barrier; the first error is thrown here.
+  void run(const std::function<void(int32_t)>& job);
+
+  /// Inside a job: waits until every thread is here.
+  void barrier(int32_t thread);
+
+ private:
+  struct alignas(64) Flag {
+    std::atomic<uint32_t> value{0};
+  };
+
+  void work(int32_t thread);
+  void call(int32_t thread);
+  uint32_t await_job(uint32_t seen);
+
+  const int32_t size_;
+  Flag generation_;  // jobs started; the highest bit stops the threads
+  Flag done_;        // threads that finished the job
+  Flag sleepers_;
+  Flag arrived_, phase_;  // of the barrier
+  const std::function<void(int32_t)>* job_ = nullptr;
+  std::atomic<bool> failed_{false};
+  std::exception_ptr error_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace penstock::exec::cpu
