@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/cpu/cpu_executor.h"
 #include "exec/reference_executor.h"
 #ifdef PENSTOCK_WITH_MLX
 #include "exec/mlx/mlx_executor.h"
@@ -20,6 +21,9 @@ struct TestExecutor {
 
 inline std::vector<TestExecutor> test_executors() {
   std::vector<TestExecutor> all = {{"reference", [] { return std::make_unique<exec::ReferenceExecutor>(); }}};
+  all.push_back({"cpu", [] { return std::make_unique<exec::cpu::CpuExecutor>(); }});
+  all.push_back(
+      {"cpu_scalar", [] { return std::make_unique<exec::cpu::CpuExecutor>(exec::cpu::Isa::kScalar); }});
 #ifdef PENSTOCK_WITH_MLX
   all.push_back({"mlx", [] { return std::make_unique<exec::mlx::MlxExecutor>(); }});
 #endif

@@ -1,12 +1,12 @@
 #include "exec/cpu/arena.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
@@ -57,7 +57,9 @@ MappedPages::MappedPages() : ranges_(new Ranges) {
 #endif
 }
 
-MappedPages::~MappedPages() { delete ranges_; }
+MappedPages::~MappedPages() {
+  delete ranges_;
+}
 
 void MappedPages::drop(const void* data, size_t bytes) const {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));

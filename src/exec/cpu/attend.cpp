@@ -46,8 +46,7 @@ class AttendOperation final : public CpuOperation {
     const size_t bytes = static_cast<size_t>(op_.head_dim) * sizeof(float);
     for (int32_t i = 0; i < block.n_tokens * heads_; ++i) {
       const int64_t token = block.first_token + i / heads_;
-      const float* q =
-          context.buffer(op_.in_q) + token * width + (head * heads_ + i % heads_) * op_.head_dim;
+      const float* q = context.buffer(op_.in_q) + token * width + (head * heads_ + i % heads_) * op_.head_dim;
       float* to = scratch.queries.data() + int64_t{i} * padded_;
       std::memcpy(to, q, bytes);
       std::fill(to + op_.head_dim, to + padded_, 0.0f);
@@ -100,11 +99,10 @@ class AttendOperation final : public CpuOperation {
     if (first >= last) return;
     const auto& table = context.tables[static_cast<size_t>(block.slot)][static_cast<size_t>(group_)];
     const KvCache::Place place = {op_.kv_layer, table[static_cast<size_t>(at / kTileKeys)], head, 0};
-    const AttendTile tile =
-        context.cache.tile(*context.kernels, place, {first, last}, scratch.tile.data());
-    context.kernels->attend_tile(tile, {scratch.queries.data(), scratch.first.data(), scratch.last.data(),
-                                        scratch.max.data(), scratch.sum.data(), scratch.acc.data(),
-                                        scratch.scores.data(), n, op_.scale, op_.softcap});
+    const AttendTile tile = context.cache.tile(*context.kernels, place, {first, last}, scratch.tile.data());
+    context.kernels->attend_tile(
+        tile, {scratch.queries.data(), scratch.first.data(), scratch.last.data(), scratch.max.data(),
+               scratch.sum.data(), scratch.acc.data(), scratch.scores.data(), n, op_.scale, op_.softcap});
   }
 
   Partial running(const ThreadScratch& scratch, int32_t i) const {
@@ -132,7 +130,7 @@ class AttendOperation final : public CpuOperation {
   }
 
   void merge(const Context& context, int32_t thread, const AttendMerge& merge) const {
-    ThreadScratch& scratch = context.threads[static_cast<size_t>(thread)];
+    const ThreadScratch& scratch = context.threads[static_cast<size_t>(thread)];
     const QueryBlock& block = context.step.blocks[static_cast<size_t>(merge.block)];
     clear(scratch.merged_max, scratch.merged_sum, scratch.merged, heads_);
     for (int32_t i = 0; i < heads_; ++i) {

@@ -83,8 +83,8 @@ void weigh(const AttendTile& tile, const AttendQueries& queries, int i) {
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) {
     const __m256i key = _mm256_add_epi32(step, _mm256_set1_epi32(8 * v));
-    seen[v] = _mm256_castsi256_ps(
-        _mm256_and_si256(_mm256_cmpgt_epi32(key, first), _mm256_cmpgt_epi32(last, key)));
+    seen[v] =
+        _mm256_castsi256_ps(_mm256_and_si256(_mm256_cmpgt_epi32(key, first), _mm256_cmpgt_epi32(last, key)));
     score[v] = _mm256_loadu_ps(scores + 8 * v);
     top = _mm256_max_ps(_mm256_blendv_ps(none, score[v], seen[v]), top);
   }
@@ -102,8 +102,8 @@ void weigh(const AttendTile& tile, const AttendQueries& queries, int i) {
   const __m256 keep = exp_lanes(_mm256_set1_ps(before - now));
   const float kept = _mm256_cvtss_f32(keep);
   queries.max[i] = now;
-  queries.sum[i] = _mm_cvtss_f32(
-      _mm_fmadd_ss(_mm_set_ss(queries.sum[i]), _mm_set_ss(kept), _mm_set_ss(total)));
+  queries.sum[i] =
+      _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(queries.sum[i]), _mm_set_ss(kept), _mm_set_ss(total)));
   if (kept == 1.0f) return;
   float* acc = queries.acc + static_cast<int64_t>(i) * tile.value_stride;
   for (int d = 0; d < tile.value_stride; d += 8)
@@ -203,9 +203,8 @@ void merge_partial_avx2(const Partial& next, const Partial& into, int64_t n) {
   const __m256 keep = exp_lanes(_mm256_set1_ps(*into.max - top));
   const __m256 take = exp_lanes(_mm256_set1_ps(*next.max - top));
   *into.max = top;
-  *into.sum = _mm_cvtss_f32(
-      _mm_fmadd_ss(_mm_set_ss(*next.sum), _mm256_castps256_ps128(take),
-                   _mm_mul_ss(_mm_set_ss(*into.sum), _mm256_castps256_ps128(keep))));
+  *into.sum = _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(*next.sum), _mm256_castps256_ps128(take),
+                                         _mm_mul_ss(_mm_set_ss(*into.sum), _mm256_castps256_ps128(keep))));
   for (int64_t d = 0; d < n; d += 8) {
     const __m256 kept = _mm256_mul_ps(_mm256_loadu_ps(into.acc + d), keep);
     _mm256_storeu_ps(into.acc + d, _mm256_fmadd_ps(_mm256_loadu_ps(next.acc + d), take, kept));

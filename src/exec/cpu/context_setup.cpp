@@ -12,12 +12,12 @@ constexpr int32_t kQueriesPerBlock = 24;
 
 /// The largest widths that the operations of a plan work with.
 struct Widths {
-  int64_t input = 8;   // rows that are multiplied
-  int64_t mlp = 8;     // gate and up
-  int64_t kv = 8;      // keys of all heads
-  int64_t sum = 8;     // residuals
-  int32_t dim = 8;     // of a head
-  int32_t queries = 1; // heads of a KV head
+  int64_t input = 8;    // rows that are multiplied
+  int64_t mlp = 8;      // gate and up
+  int64_t kv = 8;       // keys of all heads
+  int64_t sum = 8;      // residuals
+  int32_t dim = 8;      // of a head
+  int32_t queries = 1;  // heads of a KV head
 };
 
 Widths widths_of(const models::Plan& plan) {
@@ -52,6 +52,7 @@ ThreadScratch thread_scratch(const Widths& w, const Limits& limits, GroupSet gro
   ThreadScratch scratch;
   scratch.rows = ActivationRows(kPrivateRows, w.input, groups);
   scratch.exact = Array<float>(static_cast<size_t>(exact_scratch_floats(limits.max_batch_tokens)));
+  scratch.panel = Array<uint8_t>(static_cast<size_t>(codes_scratch_bytes(w.input)));
   scratch.head = Array<float>(static_cast<size_t>(w.dim));
   scratch.tile = Array<float>(KvCache::tile_floats(w.dim));
   scratch.queries = Array<float>(rows);
@@ -66,7 +67,7 @@ ThreadScratch thread_scratch(const Widths& w, const Limits& limits, GroupSet gro
 }
 
 size_t bytes_of(const ThreadScratch& s) {
-  size_t total = s.rows.bytes() + s.first.bytes() + s.last.bytes();
+  size_t total = s.rows.bytes() + s.panel.bytes() + s.first.bytes() + s.last.bytes();
   for (const Array<float>* array : {&s.exact, &s.head, &s.tile, &s.queries, &s.acc, &s.merged, &s.scores,
                                     &s.max, &s.sum, &s.merged_max, &s.merged_sum})
     total += array->bytes();

@@ -39,9 +39,10 @@ int32_t thread_count(const Limits& limits) {
 
 void require_limits(const models::Plan& plan, const Limits& limits) {
   if (limits.n_blocks.size() != plan.kv_groups.size() || limits.max_batch_tokens < 1 || limits.max_slots < 1)
-    throw Error(Code::kInternal, "[exec.cpu.load] expected slots, batch tokens and a block count for each of " +
-                                     std::to_string(plan.kv_groups.size()) + " KV groups; got " +
-                                     std::to_string(limits.n_blocks.size()));
+    throw Error(Code::kInternal,
+                "[exec.cpu.load] expected slots, batch tokens and a block count for each of " +
+                    std::to_string(plan.kv_groups.size()) + " KV groups; got " +
+                    std::to_string(limits.n_blocks.size()));
 }
 
 }  // namespace
@@ -78,8 +79,8 @@ MemoryPlan CpuExecutor::measure(const models::Plan& plan, const ops::WeightTable
   }
   for (const models::KvGroup& group : plan.kv_groups)
     memory.block_bytes.push_back(KvCache::block_bytes(group, limits.exact));
-  memory.slot_bytes = plan.kv_groups.size() * sizeof(int32_t) *
-                      static_cast<size_t>(limits.max_context / kTileKeys + 1);
+  memory.slot_bytes =
+      plan.kv_groups.size() * sizeof(int32_t) * static_cast<size_t>(limits.max_context / kTileKeys + 1);
   memory.scratch_bytes = scratch_bytes(plan, limits, groups, thread_count(limits));
   return memory;
 }
@@ -112,9 +113,10 @@ void apply_edits(Context& context, std::span<const TableEdit> edits) {
   for (const TableEdit& edit : edits) {
     auto& table = context.tables[static_cast<size_t>(edit.slot)][static_cast<size_t>(edit.kv_group)];
     if (edit.block >= context.cache.n_blocks(edit.kv_group))
-      throw Error(Code::kInternal, "[exec.cpu.forward] block " + std::to_string(edit.block) +
-                                       " is outside its KV group");
-    if (table.size() <= static_cast<size_t>(edit.index)) table.resize(static_cast<size_t>(edit.index) + 1, -1);
+      throw Error(Code::kInternal,
+                  "[exec.cpu.forward] block " + std::to_string(edit.block) + " is outside its KV group");
+    if (table.size() <= static_cast<size_t>(edit.index))
+      table.resize(static_cast<size_t>(edit.index) + 1, -1);
     table[static_cast<size_t>(edit.index)] = edit.block;
   }
 }
@@ -149,8 +151,8 @@ void add_row(Context& context, const Row& row, std::span<const int32_t> tokens, 
     if (i >= row.n_tokens - row.n_logits) step.logit_tokens.push_back(first + i);
   }
   for (int32_t i = 0; i < row.n_tokens; i += context.block_tokens)
-    step.blocks.push_back({row.slot, first + i, std::min(context.block_tokens, row.n_tokens - i),
-                           row.position + i});
+    step.blocks.push_back(
+        {row.slot, first + i, std::min(context.block_tokens, row.n_tokens - i), row.position + i});
 }
 
 }  // namespace
@@ -159,6 +161,7 @@ Ticket CpuExecutor::forward(const Batch& batch) {
   if (ticket_ != 0)
     throw Error(Code::kInternal, "[exec.cpu.forward] expected the last step to be released first");
   failure_ = nullptr;
+  output_ = OwnedOutput();
   try {
     compute(batch);
   } catch (...) {
@@ -215,8 +218,8 @@ void CpuExecutor::turn_table(int32_t thread) {
 
 void CpuExecutor::require_ticket(Ticket ticket) const {
   if (ticket == 0 || ticket != ticket_)
-    throw Error(Code::kInternal, "[exec.cpu] expected the ticket of the step in flight; got " +
-                                     std::to_string(ticket));
+    throw Error(Code::kInternal,
+                "[exec.cpu] expected the ticket of the step in flight; got " + std::to_string(ticket));
 }
 
 void CpuExecutor::sample(Ticket ticket, const SampleBatch& batch) {

@@ -1,4 +1,5 @@
 #include "exec/cpu/operations.h"
+#include "exec/cpu/processor.h"
 #include "quant/format.h"
 
 namespace penstock::exec::cpu {
@@ -15,7 +16,13 @@ class EmbedOperation final : public CpuOperation {
   EmbedOperation(const ops::Embed& op, const quant::Matrix& table) : op_(op), table_(table) {}
 
   void run(Context& context, int32_t thread) const override {
-    const Range mine = context.share(context.step.n_tokens(), thread);
+    fill(context, context.share(context.step.n_tokens(), thread));
+    context.pool->barrier(thread);
+  }
+
+ private:
+  void fill(const Context& context, Range mine) const {
+    const DenormalScope scope(Denormals::kKept);
     for (int64_t t = mine.first; t < mine.last; ++t) {
       float* out = context.buffer(op_.out) + t * table_.cols;
       const std::span<float> row(out, static_cast<size_t>(table_.cols));
@@ -23,10 +30,8 @@ class EmbedOperation final : public CpuOperation {
       if (op_.scale != 1)
         for (float& value : row) value *= op_.scale;
     }
-    context.pool->barrier(thread);
   }
 
- private:
   const ops::Embed op_;
   const quant::Matrix& table_;
 };

@@ -22,10 +22,9 @@ class HeadOperation final : public CpuOperation {
     const int32_t vocab = context.plan->vocab;
     for (int32_t first = 0; first < n; first += context.max_tokens) {
       const int32_t m = std::min(context.max_tokens, n - first);
-      const ActivationRows& rows =
-          prepare(context, thread,
-                  {context.buffer(op_.in), context.width(op_.in), m, &norm_,
-                   context.step.logit_tokens.data() + first, groups_});
+      const ActivationRows& rows = prepare(context, thread,
+                                           {context.buffer(op_.in), context.width(op_.in), m, &norm_,
+                                            context.step.logit_tokens.data() + first, groups_});
       float* logits = context.logits.data() + int64_t{first} * vocab;
       const LinearPart part = {weight_, {logits, vocab, nullptr}};
       multiply(context, thread, {&part, 1}, rows, m);

@@ -75,7 +75,7 @@ struct Range {
 
 /// y = W x (+ bias), written or added to out.
 struct LinearOut {
-  float* out = nullptr;         // [m, stride]
+  float* out = nullptr;  // [m, stride]
   int64_t stride = 0;
   const float* bias = nullptr;  // [rows] or null
   bool add = false;
@@ -129,7 +129,9 @@ struct Kernels {
 
   /// Integer codes times quantised activations: exact integer group sums, then for each group in order
   /// acc = fma(scale * a, sum, acc), acc = fma(bias, a * sum of activation codes, acc).
-  void (*linear_codes)(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out);
+  /// scratch: codes_scratch_bytes(w.cols).
+  void (*linear_codes)(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
+                       uint8_t* scratch);
 
   /// Integer codes times float32 activations: w = fma(code, scale, bias), acc = fma(w, x, acc) in column
   /// order. scratch: exact_scratch_floats(m).
@@ -173,6 +175,11 @@ struct Kernels {
 /// Columns that linear_exact unpacks at a time and rows of its panel.
 inline constexpr int64_t kExactColumns = 128;
 inline constexpr int64_t kExactStrips = 4;
+
+/// Scratch of linear_codes: two unpacked strips, with scales at their smallest group.
+inline int64_t codes_scratch_bytes(int64_t cols) {
+  return 2 * kStripRows * cols + (cols / 16 + 1) * 4 * kStripRows * 4;
+}
 
 /// Scratch of linear_exact for m rows of activations.
 inline int64_t exact_scratch_floats(int64_t m) {

@@ -3,6 +3,8 @@
 
 namespace penstock::exec::cpu {
 
-const Kernels* avx2_kernels() { return nullptr; }
+const Kernels* avx2_kernels() {
+  return nullptr;
+}
 
 }  // namespace penstock::exec::cpu

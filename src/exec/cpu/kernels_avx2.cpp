@@ -2,11 +2,20 @@
 
 namespace penstock::exec::cpu {
 
-void linear_codes_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
-  if (w.width == CodeWidth::kFour)
-    linear_four_avx2(w, x, strips, out);
-  else
-    linear_eight_avx2(w, x, strips, out);
+namespace {
+
+constexpr int32_t kPanelFrom = 9;  // activation rows that pay for unpacking a panel
+
+}  // namespace
+
+void linear_codes_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
+                       uint8_t* scratch) {
+  if (w.width == CodeWidth::kEight) return linear_eight_avx2(w, x, strips, out);
+  if (x.m >= kPanelFrom) {
+    linear_panel_avx2(w, x, strips, out, scratch);
+    strips.first = strips.last - (strips.last - strips.first) % 2;
+  }
+  linear_four_avx2(w, x, strips, out);
 }
 
 const Kernels* avx2_kernels() {

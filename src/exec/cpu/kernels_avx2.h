@@ -1,4 +1,5 @@
-// The AVX2 kernels, one function each; what they compute is said in kernels.h. Built with -mavx2 -mfma -mf16c.
+// The AVX2 kernels, one function each; what they compute is said in kernels.h. Built with -mavx2 -mfma
+// -mf16c.
 #pragma once
 
 #include "exec/cpu/kernels.h"
@@ -8,7 +9,11 @@ namespace penstock::exec::cpu {
 /// Of kernels_scalar.h, whose header holds inline functions that must not be built for AVX2.
 void activate_scalar(Gate function, const float* gate, const float* up, int64_t n, float* out);
 
-void linear_codes_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out);
+void linear_codes_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
+                       uint8_t* scratch);
+/// Pairs of strips of four-bit codes; an odd last strip is left out.
+void linear_panel_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
+                       uint8_t* scratch);
 void linear_four_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out);
 void linear_eight_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out);
 void linear_exact_avx2(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,

@@ -15,13 +15,17 @@ float scale_at(const PackedCodes& w, const uint8_t* block, int index);
 /// Adds the bias, then writes or adds one output.
 void store_output(const LinearOut& out, int64_t m, int64_t row, float value);
 
+/// Exact also where denormals are zero, unlike tensor::f16_to_f32.
+float half_to_float(uint16_t bits);
+
 /// exp(x): two-part reduction by ln 2, a polynomial of degree 6, zero below -87.33; NaN stays NaN.
 float exp_scalar(float x);
 
 /// Sum of 8 lanes: (l0+l4)+(l2+l6) + (l1+l5)+(l3+l7).
 float fold8(const float* lanes);
 
-void linear_codes_scalar(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out);
+void linear_codes_scalar(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
+                         uint8_t* scratch);
 void linear_exact_scalar(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,
                          float* scratch);
 void linear_dense_scalar(const DenseMatrix& w, const FloatRows& x, Range rows, const LinearOut& out);

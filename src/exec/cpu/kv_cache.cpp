@@ -30,10 +30,9 @@ size_t KvCache::block_bytes(const models::KvGroup& group, bool exact) {
 
 size_t KvCache::offset_of(const Group& group, const Place& at) const {
   const auto layer = static_cast<size_t>(layers_[static_cast<size_t>(at.kv_layer)].index);
-  const size_t index =
-      (static_cast<size_t>(at.block) * static_cast<size_t>(group.n_layers) + layer) *
-          static_cast<size_t>(group.kv_heads) +
-      static_cast<size_t>(at.head);
+  const size_t index = (static_cast<size_t>(at.block) * static_cast<size_t>(group.n_layers) + layer) *
+                           static_cast<size_t>(group.kv_heads) +
+                       static_cast<size_t>(at.head);
   return index * head_elements(group.dim);
 }
 

@@ -43,7 +43,8 @@ void multiply_range(const Context& context, int32_t thread, const LinearPart& pa
     kernels.linear_exact(matrix.codes, rows.floats(m, matrix.cols()), units, part.out,
                          context.threads[static_cast<size_t>(thread)].exact.data());
   else
-    kernels.linear_codes(matrix.codes, rows.quantized(matrix.group(), m, matrix.cols()), units, part.out);
+    kernels.linear_codes(matrix.codes, rows.quantized(matrix.group(), m, matrix.cols()), units, part.out,
+                         context.threads[static_cast<size_t>(thread)].panel.data());
 }
 
 void multiply(const Context& context, int32_t thread, std::span<const LinearPart> parts,
@@ -57,8 +58,9 @@ void multiply(const Context& context, int32_t thread, std::span<const LinearPart
     const auto unit_at = [&](int64_t byte) {
       return std::clamp((byte - before + bytes - 1) / bytes, int64_t{0}, units);
     };
-    multiply_range(context, thread, part, rows, m,
-                   {mine.first <= before ? 0 : unit_at(mine.first), mine.last <= before ? 0 : unit_at(mine.last)});
+    multiply_range(
+        context, thread, part, rows, m,
+        {mine.first <= before ? 0 : unit_at(mine.first), mine.last <= before ? 0 : unit_at(mine.last)});
     before += units * bytes;
   }
 }

@@ -19,7 +19,7 @@ struct LinearInput {
   const float* x = nullptr;
   int64_t cols = 0;
   int32_t m = 0;
-  const NormWeights* norm = nullptr;  // null: none
+  const NormWeights* norm = nullptr;   // null: none
   const int32_t* row_index = nullptr;  // row r of the input is row row_index[r] of x; null: identity
   GroupSet groups = 0;
 };

@@ -24,7 +24,7 @@ float scale_at(const PackedCodes& w, const uint8_t* block, int index) {
   }
   uint16_t bits;
   std::memcpy(&bits, at, sizeof(bits));
-  return w.scale_type == ScaleType::kF16 ? tensor::f16_to_f32(bits) : tensor::bf16_to_f32(bits);
+  return w.scale_type == ScaleType::kF16 ? half_to_float(bits) : tensor::bf16_to_f32(bits);
 }
 
 void store_output(const LinearOut& out, int64_t m, int64_t row, float value) {
@@ -68,12 +68,12 @@ float dot_exact(const PackedCodes& w, const uint8_t* strip, int lane, const floa
 
 }  // namespace
 
-void linear_codes_scalar(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
+void linear_codes_scalar(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
+                         uint8_t* /*scratch*/) {
   for (int64_t s = strips.first; s < strips.last; ++s)
     for (int lane = 0; lane < kStripRows && s * kStripRows + lane < w.rows; ++lane)
       for (int64_t m = 0; m < x.m; ++m)
-        store_output(out, m, s * kStripRows + lane,
-                     dot_codes(w, w.blocks + s * w.strip_bytes(), lane, x, m));
+        store_output(out, m, s * kStripRows + lane, dot_codes(w, w.blocks + s * w.strip_bytes(), lane, x, m));
 }
 
 void linear_exact_scalar(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,

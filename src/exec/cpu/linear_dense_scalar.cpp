@@ -16,7 +16,7 @@ float dense_at(const uint8_t* row, DenseType type, int64_t c) {
   }
   uint16_t bits;
   std::memcpy(&bits, row + c * 2, sizeof(bits));
-  return type == DenseType::kF16 ? tensor::f16_to_f32(bits) : tensor::bf16_to_f32(bits);
+  return type == DenseType::kF16 ? half_to_float(bits) : tensor::bf16_to_f32(bits);
 }
 
 }  // namespace

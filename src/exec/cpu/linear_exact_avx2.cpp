@@ -73,9 +73,8 @@ void linear_exact_avx2(const PackedCodes& w, const FloatRows& x, Range strips, c
       const int64_t n = w.cols - column < kExactColumns ? w.cols - column : kExactColumns;
       for (int64_t s = 0; s < n_strips; ++s)
         for (int64_t c = 0; c < n; c += w.group)
-          unpack_block(
-              w, w.blocks + (first + s) * w.strip_bytes() + (column + c) / w.group * w.block_bytes(),
-              panel + c * kPanelRows + s * 8);
+          unpack_block(w, w.blocks + (first + s) * w.strip_bytes() + (column + c) / w.group * w.block_bytes(),
+                       panel + c * kPanelRows + s * 8);
       int64_t m = 0;
       for (; m + 3 <= x.m; m += 3)
         multiply_panel<3>(panel, n, x.x + m * x.stride + column, x.stride, acc + m * kPanelRows);

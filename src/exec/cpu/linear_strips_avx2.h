@@ -55,28 +55,29 @@ static void strips_tile(const PackedCodes& w, const QuantRows& x, const StripPai
     for (int m = 0; m < MT; ++m) store_rows(out, first_m + m, pair.row[s], w.rows, acc[s][m]);
 }
 
-template <class Block, int S>
+template <class Block>
 static void strips_rows(const PackedCodes& w, const QuantRows& x, const StripPair& pair,
                         const LinearOut& out) {
   int64_t m = 0;
-  for (; m + 4 <= x.m; m += 4) strips_tile<Block, S, 4>(w, x, pair, m, out);
-  if (x.m - m == 3) strips_tile<Block, S, 3>(w, x, pair, m, out);
-  if (x.m - m == 2) strips_tile<Block, S, 2>(w, x, pair, m, out);
-  if (x.m - m == 1) strips_tile<Block, S, 1>(w, x, pair, m, out);
+  for (; m + 4 <= x.m; m += 4) strips_tile<Block, 2, 4>(w, x, pair, m, out);
+  if (x.m - m == 3) strips_tile<Block, 2, 3>(w, x, pair, m, out);
+  if (x.m - m == 2) strips_tile<Block, 2, 2>(w, x, pair, m, out);
+  if (x.m - m == 1) strips_tile<Block, 2, 1>(w, x, pair, m, out);
 }
 
 /// Two strips at a time from the two halves of the range: the hardware follows two long streams better than
-/// two adjacent short ones.
+/// two adjacent short ones. An odd strip is paired with itself; rows past the end are not stored.
 template <class Block>
 static void strips_all(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
-  const int64_t half = (strips.last - strips.first) / 2, far = strips.last - half, bytes = w.strip_bytes();
+  const int64_t half = (strips.last - strips.first + 1) / 2, bytes = w.strip_bytes();
   for (int64_t i = strips.first; i < strips.first + half; ++i) {
-    const int64_t other = far + i - strips.first;
-    strips_rows<Block, 2>(
-        w, x, {{w.blocks + i * bytes, w.blocks + other * bytes}, {i * kStripRows, other * kStripRows}}, out);
+    const bool paired = i + half < strips.last;
+    const int64_t other = paired ? i + half : i;
+    strips_rows<Block>(w, x,
+                       {{w.blocks + i * bytes, w.blocks + other * bytes},
+                        {i * kStripRows, paired ? other * kStripRows : w.strips() * kStripRows}},
+                       out);
   }
-  if (const int64_t i = strips.first + half; i < far)
-    strips_rows<Block, 1>(w, x, {{w.blocks + i * bytes, nullptr}, {i * kStripRows, 0}}, out);
 }
 
 }  // namespace penstock::exec::cpu

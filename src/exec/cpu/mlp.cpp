@@ -41,12 +41,11 @@ class MlpOperation final : public CpuOperation {
     const int32_t m = context.step.n_tokens();
     float* residual = context.buffer(op_.residual);
     const int64_t width = context.width(op_.residual);
-    const ActivationRows& rows =
-        prepare(context, thread, {residual, width, m, &norm_, nullptr, in_groups_});
+    const ActivationRows& rows = prepare(context, thread, {residual, width, m, &norm_, nullptr, in_groups_});
     join(context, thread, rows, m);
     const bool normed = !post_norm_.weight.empty();
-    const LinearPart part = {
-        down_, {normed ? context.sum.data() : residual, width, pointer(down_bias_), !normed}};
+    const LinearPart part = {down_,
+                             {normed ? context.sum.data() : residual, width, pointer(down_bias_), !normed}};
     multiply(context, thread, {&part, 1}, context.rows, m);
     context.pool->barrier(thread);
     if (!normed) return;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "exec/cpu/processor.h"
 #include "quant/format.h"
 #include "tensor/dtype.h"
 
@@ -41,7 +42,9 @@ struct StripSource {
   }
 };
 
-bool same_bits(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
+bool same_bits(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+}
 
 bool fits(ScaleType type, std::span<const float> values) {
   return std::ranges::all_of(values, [&](float v) {
@@ -70,8 +73,7 @@ void write_scales(ScaleType type, const std::vector<float>& from, int64_t groups
       std::memcpy(at + lane * 4, &value, sizeof(value));
       continue;
     }
-    const uint16_t bits =
-        type == ScaleType::kF16 ? tensor::f32_to_f16(value) : tensor::f32_to_bf16(value);
+    const uint16_t bits = type == ScaleType::kF16 ? tensor::f32_to_f16(value) : tensor::f32_to_bf16(value);
     std::memcpy(at + lane * 2, &bits, sizeof(bits));
   }
 }
@@ -87,8 +89,7 @@ void write_strip(const StripSource& from, const PackedCodes& to, int64_t strip, 
         uint32_t halves[2];
         std::memcpy(halves, &from.codes[static_cast<size_t>(lane * to.cols + g * to.group + c)],
                     static_cast<size_t>(step));
-        const uint32_t word =
-            to.width == CodeWidth::kFour ? halves[0] | halves[1] << 4 : halves[0] ^ flip;
+        const uint32_t word = to.width == CodeWidth::kFour ? halves[0] | halves[1] << 4 : halves[0] ^ flip;
         std::memcpy(block + c / step * 32 + lane * 4, &word, sizeof(word));
       }
     uint8_t* scales = block + to.code_bytes();
@@ -104,6 +105,7 @@ bool pack_codes(const quant::Matrix& matrix, PackedMatrix& packed, ThreadPool& p
   packed.codes.blocks = packed.memory.data();
   std::atomic<bool> fit{true};
   pool.run([&](int32_t thread) {
+    const DenormalScope scope(Denormals::kKept);
     StripSource strip(to);
     const int64_t first = to.strips() * thread / pool.size();
     const int64_t last = to.strips() * (thread + 1) / pool.size();
@@ -134,6 +136,7 @@ bool pack_dense(const quant::Matrix& matrix, PackedMatrix& packed, ThreadPool& p
   packed.dense.data = packed.memory.data();
   std::atomic<bool> fit{true};
   pool.run([&](int32_t thread) {
+    const DenormalScope scope(Denormals::kKept);
     std::vector<float> row(static_cast<size_t>(matrix.cols));
     const int64_t last = matrix.rows * (thread + 1) / pool.size();
     for (int64_t r = matrix.rows * thread / pool.size(); r < last; ++r) {
@@ -158,8 +161,8 @@ bool pack_dense(const quant::Matrix& matrix, PackedMatrix& packed, ThreadPool& p
 bool stored_dense(const quant::Matrix& matrix, DenseType& type) {
   const tensor::DType dtype = matrix.codes.dtype;
   const bool dense = matrix.group_size == 0 && matrix.bits == 0;
-  const bool plain = dtype == tensor::DType::kF32 || dtype == tensor::DType::kF16 ||
-                     dtype == tensor::DType::kBF16;
+  const bool plain =
+      dtype == tensor::DType::kF32 || dtype == tensor::DType::kF16 || dtype == tensor::DType::kBF16;
   const size_t bytes = static_cast<size_t>(matrix.rows * matrix.cols) * tensor::size_bytes(dtype);
   if (!dense || !plain || matrix.codes.bytes.size() != bytes) return false;
   type = dtype == tensor::DType::kF32   ? DenseType::kF32
@@ -226,7 +229,8 @@ PackedMatrix pack(const quant::Matrix& matrix, const std::string& name, ThreadPo
 std::vector<float> read_vector(const quant::Matrix& matrix) {
   std::vector<float> out(static_cast<size_t>(matrix.rows * matrix.cols));
   for (int64_t r = 0; r < matrix.rows; ++r)
-    matrix.format->dequantize(matrix, r, std::span(out).subspan(static_cast<size_t>(r * matrix.cols), matrix.cols));
+    matrix.format->dequantize(matrix, r,
+                              std::span(out).subspan(static_cast<size_t>(r * matrix.cols), matrix.cols));
   return out;
 }
 

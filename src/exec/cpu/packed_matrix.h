@@ -1,5 +1,5 @@
-// A stored matrix as the kernels want it: integer codes repacked into strips, dense rows where they lie in the
-// file or copied. Made by the loader thread and the pool, then read-only. Does not own the checkpoint.
+// A stored matrix as the kernels want it: integer codes repacked into strips, dense rows where they lie in
+// the file or copied. Made by the loader thread and the pool, then read-only. Does not own the checkpoint.
 #pragma once
 
 #include <string>

@@ -44,8 +44,8 @@ int32_t allowed_cores() {
   std::set<std::string> cores;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &set)) continue;
-    const std::string siblings = first_line("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
-                                            "/topology/thread_siblings_list");
+    const std::string siblings =
+        first_line("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
     cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
   }
   return static_cast<int32_t>(cores.size());
@@ -69,7 +69,8 @@ double quota_cores() {
   const std::string v1 = first_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
   const std::string period = first_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
   if (!v1.empty() && v1[0] != '-' && !period.empty() && std::stod(period) > 0)
-    least = least == 0 ? std::stod(v1) / std::stod(period) : std::min(least, std::stod(v1) / std::stod(period));
+    least =
+        least == 0 ? std::stod(v1) / std::stod(period) : std::min(least, std::stod(v1) / std::stod(period));
   return least;
 }
 #endif
@@ -94,17 +95,20 @@ int32_t usable_cores() {
   return static_cast<int32_t>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-DenormalsAreZero::DenormalsAreZero() {
+DenormalScope::DenormalScope([[maybe_unused]] Denormals mode) {
 #ifdef __x86_64__
+  constexpr uint32_t kZero = 0x8040;
   before_ = _mm_getcsr();
-  _mm_setcsr(static_cast<uint32_t>(before_) | 0x8040);
+  const auto bits = static_cast<uint32_t>(before_);
+  _mm_setcsr(mode == Denormals::kZero ? bits | kZero : bits & ~kZero);
 #elif defined(__aarch64__)
+  constexpr uint64_t kZero = uint64_t{1} << 24;
   asm volatile("mrs %0, fpcr" : "=r"(before_));
-  asm volatile("msr fpcr, %0" : : "r"(before_ | (uint64_t{1} << 24)));
+  asm volatile("msr fpcr, %0" : : "r"(mode == Denormals::kZero ? before_ | kZero : before_ & ~kZero));
 #endif
 }
 
-DenormalsAreZero::~DenormalsAreZero() {
+DenormalScope::~DenormalScope() {
 #ifdef __x86_64__
   _mm_setcsr(static_cast<uint32_t>(before_));
 #elif defined(__aarch64__)

@@ -18,13 +18,16 @@ const Kernels& choose_kernels(Isa isa);
 /// Cores that this process may keep busy: physical cores in its affinity mask, at most its cgroup quota.
 int32_t usable_cores();
 
-/// Denormals are zero while one of these lives, on the thread that made it.
-class DenormalsAreZero {
+/// Denormals are zero (kernels: they cost half the speed) or kept (decoding of stored formats: some rest on
+/// them) while one of these lives, on the thread that made it.
+enum class Denormals : uint8_t { kZero, kKept };
+
+class DenormalScope {
  public:
-  DenormalsAreZero();
-  ~DenormalsAreZero();
-  DenormalsAreZero(const DenormalsAreZero&) = delete;
-  DenormalsAreZero& operator=(const DenormalsAreZero&) = delete;
+  explicit DenormalScope(Denormals mode);
+  ~DenormalScope();
+  DenormalScope(const DenormalScope&) = delete;
+  DenormalScope& operator=(const DenormalScope&) = delete;
 
  private:
   uint64_t before_ = 0;

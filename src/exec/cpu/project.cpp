@@ -19,8 +19,8 @@ class ProjectOperation final : public CpuOperation {
     const int32_t m = context.step.n_tokens();
     const int64_t width = context.width(op_.residual);
     const bool normed = !post_norm_.weight.empty();
-    const ActivationRows& rows =
-        prepare(context, thread, {context.buffer(op_.in), context.width(op_.in), m, nullptr, nullptr, groups_});
+    const ActivationRows& rows = prepare(
+        context, thread, {context.buffer(op_.in), context.width(op_.in), m, nullptr, nullptr, groups_});
     const LinearPart part = {weight_,
                              {normed ? context.sum.data() : context.buffer(op_.residual), width,
                               bias_.empty() ? nullptr : bias_.data(), !normed}};

@@ -31,9 +31,8 @@ int32_t fold_integers(__m256i v) {
 
 void quantize_row_avx2(const float* x, const QuantRows& out) {
   const __m256i positive = _mm256_set1_epi32(0x7fffffff);
-  const __m256i byte_order =
-      _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 4, 8, 12, -1, -1, -1,
-                       -1, -1, -1, -1, -1, -1, -1, -1, -1);
+  const __m256i byte_order = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0,
+                                              4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
   const int64_t groups = out.cols / out.group;
   for (int64_t g = 0; g < groups; ++g) {
     const float* from = x + g * out.group;

@@ -7,7 +7,15 @@
 
 namespace penstock::exec::cpu {
 
-float fold8(const float* l) { return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7])); }
+float fold8(const float* l) {
+  return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+}
+
+float half_to_float(uint16_t bits) {
+  if ((bits & 0x7c00) != 0) return tensor::f16_to_f32(bits);
+  const float value = static_cast<float>(bits & 0x3ff) * 0x1p-24f;
+  return (bits & 0x8000) != 0 ? -value : value;
+}
 
 float exp_scalar(float x) {
   constexpr float kLow = -87.33f, kHigh = 88.0f;
@@ -105,7 +113,7 @@ void to_f16_scalar(const float* x, int64_t n, uint16_t* out) {
 }
 
 void from_f16_scalar(const uint16_t* x, int64_t n, float* out) {
-  for (int64_t i = 0; i < n; ++i) out[i] = tensor::f16_to_f32(x[i]);
+  for (int64_t i = 0; i < n; ++i) out[i] = half_to_float(x[i]);
 }
 
 void softcap_scalar(float* x, int64_t n, float cap) {

@@ -80,6 +80,7 @@ static inline void store_rows(const LinearOut& out, int64_t m, int64_t row, int6
     _mm256_storeu_ps(at, value);
     return;
   }
+  if (row >= rows) return;
   const __m256i mask = first_lanes(rows - row);
   if (out.bias != nullptr) value = _mm256_add_ps(value, _mm256_maskload_ps(out.bias + row, mask));
   if (out.add) value = _mm256_add_ps(_mm256_maskload_ps(at, mask), value);

@@ -53,12 +53,13 @@ struct Step {
 
 /// Scratch of one thread.
 struct ThreadScratch {
-  ActivationRows rows;         // kPrivateRows
-  Array<float> exact;          // of linear_exact
-  Array<float> head;           // [max head dim]
-  Array<float> tile;           // one KV tile
+  ActivationRows rows;                                                          // kPrivateRows
+  Array<float> exact;                                                           // of linear_exact
+  Array<uint8_t> panel;                                                         // of linear_codes
+  Array<float> head;                                                            // [max head dim]
+  Array<float> tile;                                                            // one KV tile
   Array<float> queries, acc, merged, scores, max, sum, merged_max, merged_sum;  // of attention
-  Array<int32_t> first, last;  // of attention
+  Array<int32_t> first, last;                                                   // of attention
 };
 
 /// A step with this many tokens or fewer prepares its activations on every thread.
@@ -78,9 +79,9 @@ struct Context {
   std::vector<std::vector<std::vector<int32_t>>> tables;  // [slot][kv group][index] block or -1
   std::vector<Array<float>> buffers;                      // of the plan, [max_tokens, width]
   ActivationRows rows;                                    // shared
-  Array<float> keys, values;     // [max_tokens, kv_heads * head_dim] before they go to the cache
-  Array<float> gate, up;         // [max_tokens, largest mlp]
-  Array<float> sum;              // [max_tokens, hidden] before a post-norm
+  Array<float> keys, values;           // [max_tokens, kv_heads * head_dim] before they go to the cache
+  Array<float> gate, up;               // [max_tokens, largest mlp]
+  Array<float> sum;                    // [max_tokens, hidden] before a post-norm
   std::vector<Array<float>> cos, sin;  // [ropes][max_tokens, dims / 2]
   Array<float> partials;               // of split attention
   std::vector<float> logits;           // [R, vocab]

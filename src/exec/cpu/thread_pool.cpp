@@ -45,7 +45,7 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::run(const std::function<void(int32_t)>& job) {
-  const DenormalsAreZero scope;
+  const DenormalScope scope(Denormals::kZero);
   job_ = &job;
   failed_.store(false, std::memory_order_relaxed);
   done_.value.store(0, std::memory_order_relaxed);
@@ -70,7 +70,7 @@ void ThreadPool::call(int32_t thread) {
 }
 
 void ThreadPool::work(int32_t thread) {
-  const DenormalsAreZero scope;
+  const DenormalScope scope(Denormals::kZero);
   uint32_t seen = 0;
   while (true) {
     seen = await_job(seen);

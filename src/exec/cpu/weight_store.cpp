@@ -19,7 +19,8 @@ std::vector<float> WeightStore::vector(ops::WeightId id, float offset) const {
 }
 
 std::vector<ops::WeightId> matrices_of(const ops::Operation& operation) {
-  if (const auto* in = std::get_if<ops::AttnIn>(&operation)) return {in->q.weight, in->k.weight, in->v.weight};
+  if (const auto* in = std::get_if<ops::AttnIn>(&operation))
+    return {in->q.weight, in->k.weight, in->v.weight};
   if (const auto* project = std::get_if<ops::Project>(&operation)) return {project->linear.weight};
   if (const auto* mlp = std::get_if<ops::Mlp>(&operation))
     return {mlp->gate.weight, mlp->up.weight, mlp->down.weight};

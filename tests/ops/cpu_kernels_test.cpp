@@ -1,0 +1,432 @@
+// Every vector kernel of the CPU executor against its scalar twin, byte for byte, and the rule that a row's
+// bits do not depend on how many rows, strips or queries are computed with it.
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "exec/cpu/activations.h"
+#include "exec/cpu/kernels.h"
+#include "exec/cpu/kv_cache.h"
+#include "exec/cpu/processor.h"
+#include "tensor/dtype.h"
+
+namespace penstock::exec::cpu {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+std::vector<float> normal(size_t n, uint32_t seed, float deviation = 1) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> draw(0, deviation);
+  std::vector<float> values(n);
+  for (float& value : values) value = draw(random);
+  return values;
+}
+
+template <class T>
+bool same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+const Kernels& best() {
+  return choose_kernels(Isa::kBest);
+}
+
+/// Random codes of one shape with sane scales.
+struct Codes {
+  PackedCodes view;
+  std::vector<uint8_t> bytes;
+
+  Codes(int64_t rows, int64_t cols, int32_t group, int bits, ScaleType type) {
+    view = {.rows = rows,
+            .cols = cols,
+            .group = group,
+            .code_bits = bits,
+            .width = bits <= 4 ? CodeWidth::kFour : CodeWidth::kEight,
+            .scale_type = type};
+    std::mt19937 random(static_cast<uint32_t>(rows * 31 + cols * 7 + group + bits));
+    bytes.resize(static_cast<size_t>(view.strips() * view.strip_bytes()));
+    for (int64_t block = 0; block < view.strips() * view.groups(); ++block) fill(block, random);
+    view.blocks = bytes.data();
+  }
+
+  void fill(int64_t block, std::mt19937& random) {
+    uint8_t* at = bytes.data() + block * view.block_bytes();
+    for (int64_t i = 0; i < view.code_bytes(); ++i)
+      at[i] = static_cast<uint8_t>(view.width == CodeWidth::kFour ? random() & 255
+                                                                  : random() & ((1u << view.code_bits) - 1));
+    std::uniform_real_distribution<float> scale(0.001f, 0.02f);
+    for (int i = 0; i < 2 * kStripRows; ++i) {
+      const float value = i < kStripRows ? scale(random) : -8 * scale(random);
+      uint8_t* to = at + view.code_bytes() + i * view.scale_bytes();
+      const uint16_t half =
+          view.scale_type == ScaleType::kF16 ? tensor::f32_to_f16(value) : tensor::f32_to_bf16(value);
+      if (view.scale_type == ScaleType::kF32)
+        std::memcpy(to, &value, sizeof(value));
+      else
+        std::memcpy(to, &half, sizeof(half));
+    }
+  }
+};
+
+struct Rows {
+  std::vector<float> x;
+  ActivationRows rows;
+  int64_t cols;
+
+  Rows(int32_t m, int64_t columns, int32_t group, uint32_t seed)
+      : x(normal(static_cast<size_t>(m * columns), seed)),
+        rows(m, columns, 1u << group_index(group)),
+        cols(columns) {
+    for (int64_t r = 0; r < m; ++r)
+      rows.quantize(scalar_kernels(), 1u << group_index(group), x.data() + r * cols, r, cols, {0, cols});
+  }
+
+  QuantRows quantized(int32_t group, int64_t first, int32_t m) const {
+    QuantRows q = rows.quantized(group, m, cols);
+    q.codes += first * cols;
+    q.scales += first * (cols / group);
+    q.sums += first * (cols / group);
+    q.code_sums += first * (cols / group);
+    return q;
+  }
+};
+
+struct Shape {
+  int64_t rows, cols;
+  int32_t group;
+  int bits;
+  ScaleType type;
+};
+
+const std::vector<Shape> kShapes = {
+    {40, 96, 32, 4, ScaleType::kF16},    {72, 576, 32, 4, ScaleType::kF16},
+    {19, 64, 16, 4, ScaleType::kF32},    {64, 256, 64, 4, ScaleType::kBF16},
+    {8, 128, 128, 4, ScaleType::kF16},   {130, 1536, 64, 3, ScaleType::kF32},
+    {24, 96, 32, 5, ScaleType::kF16},    {33, 128, 16, 6, ScaleType::kF32},
+    {17, 128, 64, 7, ScaleType::kBF16},  {49, 256, 32, 8, ScaleType::kF16},
+    {16, 256, 128, 8, ScaleType::kBF16}, {25, 64, 64, 8, ScaleType::kF32},
+    {9, 128, 128, 5, ScaleType::kF16},   {9, 48, 16, 8, ScaleType::kF16},
+};
+
+std::string name_of(const testing::TestParamInfo<Shape>& info) {
+  return std::to_string(info.param.rows) + "x" + std::to_string(info.param.cols) + "_g" +
+         std::to_string(info.param.group) + "_" + std::to_string(info.param.bits) + "bit";
+}
+
+class LinearTest : public testing::TestWithParam<Shape> {
+ protected:
+  LinearTest()
+      : codes_(GetParam().rows, GetParam().cols, GetParam().group, GetParam().bits, GetParam().type),
+        bias_(normal(static_cast<size_t>(GetParam().rows), 5)) {}
+
+  const PackedCodes& w() const { return codes_.view; }
+
+  /// Logits [m, rows], computed by strips in two uneven shares.
+  std::vector<float> codes(const Kernels& kernels, const QuantRows& x, bool add = false) const {
+    std::vector<float> out(static_cast<size_t>(x.m * w().rows), add ? 0.25f : -77.0f);
+    const LinearOut to = {out.data(), w().rows, bias_.data(), add};
+    const int64_t cut = w().strips() / 3;
+    std::vector<uint8_t> scratch(static_cast<size_t>(codes_scratch_bytes(w().cols)));
+    kernels.linear_codes(w(), x, {0, cut}, to, scratch.data());
+    kernels.linear_codes(w(), x, {cut, w().strips()}, to, scratch.data());
+    return out;
+  }
+
+  std::vector<float> exact(const Kernels& kernels, const FloatRows& x) const {
+    std::vector<float> out(static_cast<size_t>(x.m * w().rows), -77.0f);
+    std::vector<float> scratch(static_cast<size_t>(exact_scratch_floats(x.m)));
+    const LinearOut to = {out.data(), w().rows, nullptr, false};
+    const int64_t cut = w().strips() / 3;
+    kernels.linear_exact(w(), x, {0, cut}, to, scratch.data());
+    kernels.linear_exact(w(), x, {cut, w().strips()}, to, scratch.data());
+    return out;
+  }
+
+  Codes codes_;
+  std::vector<float> bias_;
+};
+
+TEST_P(LinearTest, CodesEqualTheScalarTwin) {
+  const Rows x(13, w().cols, w().group, 1);
+  for (const int32_t m : {1, 2, 3, 4, 7, 13}) {
+    const QuantRows q = x.quantized(w().group, 0, m);
+    EXPECT_TRUE(same_bytes(codes(scalar_kernels(), q), codes(best(), q))) << m << " rows";
+    EXPECT_TRUE(same_bytes(codes(scalar_kernels(), q, true), codes(best(), q, true))) << m << " rows added";
+  }
+}
+
+TEST_P(LinearTest, CodesAreCloseToFloat) {
+  const Rows x(2, w().cols, w().group, 2);
+  const std::vector<float> fast = codes(best(), x.quantized(w().group, 0, 2));
+  std::vector<float> slow = exact(best(), {x.x.data(), w().cols, 2});
+  double error = 0, size = 0;
+  for (size_t i = 0; i < slow.size(); ++i) {
+    slow[i] += bias_[i % static_cast<size_t>(w().rows)];
+    error += std::pow(double{fast[i]} - slow[i], 2);
+    size += std::pow(double{slow[i]}, 2);
+  }
+  EXPECT_LT(std::sqrt(error / size), 0.02);
+}
+
+TEST_P(LinearTest, ExactEqualsTheScalarTwin) {
+  const Rows x(13, w().cols, w().group, 3);
+  for (const int32_t m : {1, 2, 3, 5, 13}) {
+    const FloatRows rows = {x.x.data(), w().cols, m};
+    EXPECT_TRUE(same_bytes(exact(scalar_kernels(), rows), exact(best(), rows))) << m << " rows";
+  }
+}
+
+TEST_P(LinearTest, ARowAloneEqualsARowAmongOthers) {
+  const Rows x(64, w().cols, w().group, 4);
+  for (const int32_t m : {2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 32, 33, 64}) {
+    const std::vector<float> fast = codes(best(), x.quantized(w().group, 0, m));
+    const std::vector<float> slow = exact(best(), {x.x.data(), w().cols, m});
+    for (int32_t r = 0; r < m; ++r) {
+      const auto bytes = static_cast<size_t>(w().rows) * sizeof(float);
+      const std::vector<float> fast_alone = codes(best(), x.quantized(w().group, r, 1));
+      const std::vector<float> slow_alone = exact(best(), {x.x.data() + r * w().cols, w().cols, 1});
+      ASSERT_EQ(std::memcmp(fast.data() + r * w().rows, fast_alone.data(), bytes), 0) << r << " of " << m;
+      ASSERT_EQ(std::memcmp(slow.data() + r * w().rows, slow_alone.data(), bytes), 0) << r << " of " << m;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LinearTest, testing::ValuesIn(kShapes), name_of);
+
+/// The largest codes and activations: no 16-bit sum may saturate.
+TEST(LinearExtremes, DoNotSaturate) {
+  for (const Shape& shape : kShapes) {
+    Codes codes(shape.rows, shape.cols, shape.group, shape.bits, shape.type);
+    for (const float sign : {1.0f, -1.0f}) {
+      for (const uint8_t byte : {0x00, 0xff, 0x80, 0x7f}) {
+        for (int64_t b = 0; b < codes.view.strips() * codes.view.groups(); ++b) {
+          const int mask = shape.bits <= 4 || shape.bits == 8 ? 255 : (1 << shape.bits) - 1;
+          std::memset(codes.bytes.data() + b * codes.view.block_bytes(), byte & mask,
+                      static_cast<size_t>(codes.view.code_bytes()));
+        }
+        ActivationRows rows(1, shape.cols, 1u << group_index(shape.group));
+        const std::vector<float> x(static_cast<size_t>(shape.cols), sign);
+        rows.quantize(scalar_kernels(), 1u << group_index(shape.group), x.data(), 0, shape.cols,
+                      {0, shape.cols});
+        std::vector<float> a(static_cast<size_t>(shape.rows)), b(a);
+        const QuantRows q = rows.quantized(shape.group, 1, shape.cols);
+        scalar_kernels().linear_codes(codes.view, q, {0, codes.view.strips()}, {a.data(), shape.rows},
+                                      nullptr);
+        best().linear_codes(codes.view, q, {0, codes.view.strips()}, {b.data(), shape.rows}, nullptr);
+        EXPECT_TRUE(same_bytes(a, b))
+            << shape.bits << " bits, group " << shape.group << ", code " << int{byte};
+      }
+    }
+  }
+}
+
+TEST(Dense, EqualsTheScalarTwinInAnyBatch) {
+  for (const DenseType type : {DenseType::kF32, DenseType::kF16, DenseType::kBF16})
+    for (const int64_t cols : {1, 7, 8, 16, 20, 31, 100, 576}) {
+      constexpr int64_t kRows = 23;
+      const std::vector<float> values = normal(static_cast<size_t>(kRows * cols), 8, 0.1f);
+      std::vector<uint16_t> half(values.size());
+      for (size_t i = 0; i < half.size(); ++i)
+        half[i] = type == DenseType::kF16 ? tensor::f32_to_f16(values[i]) : tensor::f32_to_bf16(values[i]);
+      std::vector<int32_t> order(kRows);
+      for (int32_t r = 0; r < kRows; ++r)
+        order[static_cast<size_t>(r)] = (r * 5) % static_cast<int32_t>(kRows);
+      const DenseMatrix w = {type == DenseType::kF32 ? reinterpret_cast<const uint8_t*>(values.data())
+                                                     : reinterpret_cast<const uint8_t*>(half.data()),
+                             order.data(), kRows, cols, type};
+      const std::vector<float> x = normal(static_cast<size_t>(9 * cols), 9);
+      const auto run = [&](const Kernels& kernels, int64_t first, int32_t m) {
+        std::vector<float> out(static_cast<size_t>(m * kRows), -1.0f);
+        const FloatRows rows = {x.data() + first * cols, cols, m};
+        kernels.linear_dense(w, rows, {0, 11}, {out.data(), kRows});
+        kernels.linear_dense(w, rows, {11, kRows}, {out.data(), kRows});
+        return out;
+      };
+      for (const int32_t m : {1, 2, 3, 9})
+        EXPECT_TRUE(same_bytes(run(scalar_kernels(), 0, m), run(best(), 0, m)));
+      const std::vector<float> all = run(best(), 0, 9);
+      for (int64_t r = 0; r < 9; ++r) {
+        const std::vector<float> alone = run(best(), r, 1);
+        EXPECT_EQ(std::memcmp(alone.data(), all.data() + r * kRows, alone.size() * sizeof(float)), 0);
+      }
+    }
+}
+
+TEST(RowKernels, EqualTheScalarTwins) {
+  const Kernels &a = scalar_kernels(), &b = best();
+  for (const int64_t n : {1, 7, 8, 31, 32, 33, 40, 64, 100, 576, 1536}) {
+    const auto size = static_cast<size_t>(n);
+    const std::vector<float> x = normal(size, 1, 3), y = normal(size, 2), z = normal(size, 3);
+    std::vector<float> p(size), q(size);
+    a.rms_norm(x.data(), y.data(), n, 1e-5f, p.data());
+    b.rms_norm(x.data(), y.data(), n, 1e-5f, q.data());
+    EXPECT_TRUE(same_bytes(p, q)) << "rms_norm " << n;
+    for (const Gate gate : {Gate::kSilu, Gate::kGeluTanh, Gate::kGelu}) {
+      a.activate(gate, x.data(), y.data(), n, p.data());
+      b.activate(gate, x.data(), y.data(), n, q.data());
+      EXPECT_TRUE(same_bytes(p, q)) << "activate " << n;
+    }
+    p = q = z;
+    a.add(x.data(), n, p.data());
+    b.add(x.data(), n, q.data());
+    EXPECT_TRUE(same_bytes(p, q)) << "add " << n;
+    p = q = z;
+    a.rotate(p.data(), x.data(), y.data(), n / 2);
+    b.rotate(q.data(), x.data(), y.data(), n / 2);
+    EXPECT_TRUE(same_bytes(p, q)) << "rotate " << n;
+    p = q = x;
+    a.softcap(p.data(), n, 5);
+    b.softcap(q.data(), n, 5);
+    EXPECT_TRUE(same_bytes(p, q)) << "softcap " << n;
+    std::vector<uint16_t> h(size), k(size);
+    std::vector<float> wide = normal(size, 4, 1e5f);
+    wide[0] = 1e-7f;
+    a.to_f16(wide.data(), n, h.data());
+    b.to_f16(wide.data(), n, k.data());
+    EXPECT_TRUE(same_bytes(h, k)) << "to_f16 " << n;
+    a.from_f16(h.data(), n, p.data());
+    b.from_f16(h.data(), n, q.data());
+    EXPECT_TRUE(same_bytes(p, q)) << "from_f16 " << n;
+    const LogitBlock s = a.logit_block(x.data(), n), t = b.logit_block(x.data(), n);
+    EXPECT_EQ(s.max, t.max);
+    EXPECT_EQ(s.argmax, t.argmax);
+    EXPECT_EQ(s.sum_exp, t.sum_exp);
+  }
+}
+
+TEST(RowKernels, ActivationsAreRight) {
+  const std::vector<float> x = {-100, -20, -3, -0.5f, 0, 0.5f, 3, 20, 100}, one(x.size(), 1.0f);
+  std::vector<float> y(x.size());
+  best().activate(Gate::kSilu, x.data(), one.data(), 9, y.data());
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(y[i], x[i] / (1 + std::exp(-double{x[i]})), 2e-6);
+  best().activate(Gate::kGeluTanh, x.data(), one.data(), 9, y.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double v = x[i], inner = 0.7978845608028654 * (v + 0.044715 * v * v * v);
+    EXPECT_NEAR(y[i], 0.5 * v * (1 + std::tanh(inner)), 2e-6);
+  }
+}
+
+TEST(Quantize, EqualsTheScalarTwinAndKeepsNan) {
+  for (const int32_t group : {16, 32, 64, 128}) {
+    std::vector<float> x = normal(256, 7, 4);
+    for (int i = 0; i < 16; ++i) x[static_cast<size_t>(i)] = 0;
+    for (const float special : {0.0f, 1e30f, -kInfinity, std::nanf("")}) {
+      x[200] = special;
+      const GroupSet set = 1u << group_index(group);
+      ActivationRows a(1, 256, set), b(1, 256, set);
+      a.quantize(scalar_kernels(), set, x.data(), 0, 256, {0, 256});
+      b.quantize(best(), set, x.data(), 0, 256, {0, 256});
+      const QuantRows p = a.quantized(group, 1, 256), q = b.quantized(group, 1, 256);
+      const auto n = static_cast<size_t>(256 / group);
+      EXPECT_EQ(std::memcmp(p.codes, q.codes, 256), 0);
+      EXPECT_EQ(std::memcmp(p.scales, q.scales, n * 4), 0);
+      EXPECT_EQ(std::memcmp(p.code_sums, q.code_sums, n * 4), 0);
+      for (size_t g = 0; g < n; ++g)
+        EXPECT_TRUE(p.sums[g] == q.sums[g] || (std::isnan(p.sums[g]) && std::isnan(q.sums[g])));
+      EXPECT_EQ(std::isfinite(q.scales[200 / static_cast<size_t>(group)]), std::isfinite(special));
+    }
+  }
+}
+
+/// One tile and some queries over it.
+struct TileCase {
+  int32_t dim, padded, n;
+  std::vector<float> keys, values, q, max, sum, acc, scores;
+  std::vector<int32_t> first, last;
+
+  TileCase(int32_t head_dim, int32_t queries, uint32_t seed)
+      : dim(head_dim), padded(padded_dim(head_dim)), n(queries) {
+    const auto rows = static_cast<size_t>(n) * static_cast<size_t>(padded);
+    keys = normal(static_cast<size_t>(kTileKeys * dim), seed);
+    values = normal(static_cast<size_t>(kTileKeys * padded), seed + 1);
+    q = normal(rows, seed + 2);
+    std::mt19937 random(seed);
+    for (int32_t i = 0; i < n; ++i) {
+      first.push_back(static_cast<int32_t>(random() % 20));
+      last.push_back(static_cast<int32_t>(i % 5 == 4 ? 0 : 21 + random() % 44));
+    }
+    reset();
+    scores.resize(static_cast<size_t>(n * kTileKeys));
+  }
+
+  void reset() {
+    max.assign(static_cast<size_t>(n), -kInfinity);
+    sum.assign(static_cast<size_t>(n), 0.0f);
+    acc.assign(static_cast<size_t>(n) * static_cast<size_t>(padded), 0.0f);
+  }
+
+  /// Queries [from, from + m) twice over the tile, as if it were two tiles.
+  void run(const Kernels& kernels, int32_t from, int32_t m, float softcap) {
+    const AttendTile tile = {keys.data(), values.data(), dim, padded};
+    const AttendQueries queries = {q.data() + from * padded,
+                                   first.data() + from,
+                                   last.data() + from,
+                                   max.data() + from,
+                                   sum.data() + from,
+                                   acc.data() + from * padded,
+                                   scores.data(),
+                                   m,
+                                   0.3f,
+                                   softcap};
+    kernels.attend_tile(tile, queries);
+    kernels.attend_tile(tile, queries);
+  }
+};
+
+TEST(Attention, EqualsTheScalarTwinInAnyCompany) {
+  for (const int32_t dim : {4, 8, 20, 64, 80, 128, 256})
+    for (const int32_t n : {1, 2, 3, 4, 5, 6, 7, 9, 12, 24})
+      for (const float softcap : {0.0f, 3.0f}) {
+        TileCase a(dim, n, static_cast<uint32_t>(dim + n)), b = a, c = a;
+        a.run(scalar_kernels(), 0, n, softcap);
+        b.run(best(), 0, n, softcap);
+        for (int32_t i = 0; i < n; ++i) c.run(best(), i, 1, softcap);
+        EXPECT_TRUE(same_bytes(a.acc, b.acc) && same_bytes(a.sum, b.sum) && same_bytes(a.max, b.max))
+            << dim << " " << n;
+        EXPECT_TRUE(same_bytes(b.acc, c.acc) && same_bytes(b.sum, c.sum)) << dim << " " << n;
+      }
+}
+
+TEST(Attention, HiddenKeysMayHoldAnything) {
+  TileCase clean(64, 7, 3), dirty = clean;
+  for (int32_t i = 0; i < 7; ++i)
+    clean.first[static_cast<size_t>(i)] = dirty.first[static_cast<size_t>(i)] = 10;
+  for (int32_t i = 0; i < 7; ++i)
+    clean.last[static_cast<size_t>(i)] = dirty.last[static_cast<size_t>(i)] = 40;
+  for (int32_t key = 0; key < kTileKeys; ++key) {
+    if (key >= 10 && key < 40) continue;
+    for (int32_t d = 0; d < 64; ++d) {
+      dirty
+          .keys[static_cast<size_t>(key / kPanelKeys * 64 * kPanelKeys + d * kPanelKeys + key % kPanelKeys)] =
+          std::nanf("");
+      dirty.values[static_cast<size_t>(key * 64 + d)] = key % 2 == 0 ? std::nanf("") : kInfinity;
+    }
+  }
+  clean.run(best(), 0, 7, 0);
+  dirty.run(best(), 0, 7, 0);
+  EXPECT_TRUE(same_bytes(clean.acc, dirty.acc) && same_bytes(clean.sum, dirty.sum));
+}
+
+TEST(Attention, MergeAndFinishEqualTheScalarTwins) {
+  for (const int64_t n : {8, 64, 128}) {
+    const auto size = static_cast<size_t>(n);
+    std::vector<float> next = normal(size, 1), p = normal(size, 2), q = p, out_p(size), out_q(size);
+    float max_next = 1.5f, sum_next = 7, max_p = 0.25f, max_q = max_p, sum_p = 3, sum_q = sum_p;
+    scalar_kernels().merge_partial({&max_next, &sum_next, next.data()}, {&max_p, &sum_p, p.data()}, n);
+    best().merge_partial({&max_next, &sum_next, next.data()}, {&max_q, &sum_q, q.data()}, n);
+    EXPECT_EQ(max_p, max_q);
+    EXPECT_EQ(sum_p, sum_q);
+    EXPECT_TRUE(same_bytes(p, q));
+    scalar_kernels().finish_partial({&max_p, &sum_p, p.data()}, n - 3, out_p.data());
+    best().finish_partial({&max_q, &sum_q, q.data()}, n - 3, out_q.data());
+    EXPECT_TRUE(same_bytes(out_p, out_q));
+  }
+}
+
+}  // namespace
+}  // namespace penstock::exec::cpu

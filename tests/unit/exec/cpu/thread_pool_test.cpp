@@ -1,0 +1,80 @@
+#include "exec/cpu/thread_pool.h"
+
+#include <chrono>
+#include <ctime>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "exec/cpu/processor.h"
+
+namespace penstock::exec::cpu {
+namespace {
+
+TEST(ThreadPool, EveryThreadRunsEveryJob) {
+  for (const int32_t n : {1, 2, 3, 7}) {
+    ThreadPool pool(n);
+    std::vector<int> calls(static_cast<size_t>(n));
+    for (int job = 0; job < 500; ++job)
+      pool.run([&](int32_t thread) { ++calls[static_cast<size_t>(thread)]; });
+    for (const int count : calls) EXPECT_EQ(count, 500);
+  }
+}
+
+TEST(ThreadPool, BarrierSeparatesPhases) {
+  ThreadPool pool(3);
+  std::vector<int> value(3), seen(3);
+  pool.run([&](int32_t thread) {
+    const auto own = static_cast<size_t>(thread);
+    for (int phase = 1; phase <= 200; ++phase) {
+      value[own] = phase;
+      pool.barrier(thread);
+      for (const int v : value) seen[own] += v == phase;
+      pool.barrier(thread);
+    }
+  });
+  for (const int count : seen) EXPECT_EQ(count, 600);
+}
+
+TEST(ThreadPool, AnErrorReachesTheCallerAndThePoolLivesOn) {
+  ThreadPool pool(3);
+  EXPECT_THROW(pool.run([](int32_t thread) {
+    if (thread == 2) throw std::runtime_error("no");
+  }),
+               std::runtime_error);
+  int calls = 0;
+  pool.run([&](int32_t thread) { calls += thread == 0; });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(ThreadPool, SleepsWithoutWorkAndWakesAgain) {
+  ThreadPool pool(3);
+  pool.run([](int32_t) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const std::clock_t before = std::clock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 10) << "an idle thread spins";
+  std::atomic<int> calls{0};
+  pool.run([&](int32_t) { ++calls; });
+  EXPECT_EQ(calls.load(), 3);
+}
+
+TEST(ThreadPool, DenormalsAreZeroInsideOnly) {
+  ThreadPool pool(2);
+  std::vector<float> product(2, 1.0f);
+  const volatile float tiny = 1e-30f;
+  pool.run([&](int32_t thread) { product[static_cast<size_t>(thread)] = tiny * 1e-10f; });
+  EXPECT_EQ(product[0], 0.0f);
+  EXPECT_EQ(product[1], 0.0f);
+  EXPECT_NE(tiny * 1e-10f, 0.0f);
+}
+
+TEST(Processor, OffersAtLeastOneCoreAndTheScalarKernels) {
+  EXPECT_GE(usable_cores(), 1);
+  EXPECT_STREQ(choose_kernels(Isa::kScalar).name, "scalar");
+}
+
+}  // namespace
+}  // namespace penstock::exec::cpu
