@@ -34,8 +34,9 @@ class CpuBitsTest : public testing::TestWithParam<BitsCase> {
     return out;
   }
 
-  std::vector<std::vector<float>> run(const std::vector<Feed>& feeds, int32_t threads) const {
-    exec::cpu::CpuExecutor executor;
+  std::vector<std::vector<float>> run(const std::vector<Feed>& feeds, int32_t threads,
+                                      exec::cpu::Isa isa = exec::cpu::Isa::kBest) const {
+    exec::cpu::CpuExecutor executor(isa);
     exec::Limits limits{.max_slots = static_cast<int32_t>(feeds.size()),
                         .max_batch_tokens = 1024,
                         .max_context = 640,
@@ -80,6 +81,11 @@ TEST_P(CpuBitsTest, AnyNeighbours) {
     for (size_t i = 0; i < batch; i += 1 + batch / 8)
       EXPECT_TRUE(same(together[i], run({{feeds[i].tokens, {1000}}}, 1)[0])) << i << " of " << batch;
   }
+}
+
+TEST_P(CpuBitsTest, ScalarKernelsGiveTheSameBytes) {
+  const Feed feed = {tokens(70, 3), {64, 1, 3}};
+  EXPECT_TRUE(same(run({feed}, 2)[0], run({feed}, 2, exec::cpu::Isa::kScalar)[0]));
 }
 
 /// An executor must not pass the tests above by giving one answer to everything.
