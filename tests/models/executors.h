@@ -22,8 +22,6 @@ struct TestExecutor {
 inline std::vector<TestExecutor> test_executors() {
   std::vector<TestExecutor> all = {{"reference", [] { return std::make_unique<exec::ReferenceExecutor>(); }}};
   all.push_back({"cpu", [] { return std::make_unique<exec::cpu::CpuExecutor>(); }});
-  all.push_back(
-      {"cpu_scalar", [] { return std::make_unique<exec::cpu::CpuExecutor>(exec::cpu::Isa::kScalar); }});
 #ifdef PENSTOCK_WITH_MLX
   all.push_back({"mlx", [] { return std::make_unique<exec::mlx::MlxExecutor>(); }});
 #endif
