@@ -1,25 +1,29 @@
-// Turns a model's files into a Model that serves: files opened, executor chosen, memory sized, engine started.
+// Turns a model's files into a Model that serves: files opened, executor chosen, memory sized, engine
+// started.
 #pragma once
 
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "engine/engine.h"
 #include "models/model_files.h"
 #include "pool/model.h"
 
 namespace penstock::pool {
 
 struct LoadOptions {
-  std::string name;             // the name it will be served under
+  std::string name;                // it will be served under
+  std::vector<std::string> names;  // that it answers to as well
   std::string executor = "auto";
   bool exact = false;
-  int32_t threads = 0;          // 0: as many as the process may use
+  int32_t threads = 0;  // 0: as many as the process may use
   int32_t max_seqs = 16;
   int32_t max_queue = 256;
-  int32_t context_length = 0;   // tokens, 0: the model's own
+  int32_t context_length = 0;  // tokens, 0: the model's own
   int32_t prefill_chunk_tokens = 512;
-  uint64_t kv_memory_bytes = 0; // 0: a share of the free memory
+  uint64_t kv_memory_bytes = 0;  // 0: a share of the free memory
 };
 
 /// An executor with the plan loaded, and what was decided on the way.
@@ -30,8 +34,12 @@ struct LoadedExecutor {
   std::vector<std::string> refused_by;  // "mlx: why", for executors that were tried first
 };
 
-/// Tries the executors of `options.executor` in order; each takes the plan whole or not at all. `files` must outlive it.
+/// Tries the executors of `options.executor` in order; each takes the plan whole or not at all. `files` must
+/// outlive it.
 LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions& options);
+
+/// What the engine needs to know of a loaded executor.
+engine::EngineOptions engine_options(const LoadOptions& options, const LoadedExecutor& loaded);
 
 /// Opens, loads and starts. Throws Error naming what is wrong with the files or what does not fit.
 std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options);

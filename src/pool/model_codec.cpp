@@ -6,8 +6,9 @@ namespace penstock::pool {
 
 std::string ModelCodec::render(const base::Json& context) const {
   if (!plain_) {
-    throw base::Error(base::Code::kInvalidRequest,
-                      "[pool.render] expected a model with a chat template; got a base model: send a plain completion");
+    throw base::Error(
+        base::Code::kInvalidRequest,
+        "[pool.render] expected a model with a chat template; got a base model: send a plain completion");
   }
   const auto tools = context.find("tools");
   const bool has_tools = tools != context.end() && tools->is_array() && !tools->empty();

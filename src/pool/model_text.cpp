@@ -27,7 +27,8 @@ Json parse_or_empty(const std::string& text, const std::string& name) {
   return text.empty() ? Json::object() : base::parse_python_json(text, name);
 }
 
-void set_templates(ModelCodec& codec, const text::TemplateFiles& files, text::TemplateSpecials specials, ModelText& out) {
+void set_templates(ModelCodec& codec, const text::TemplateFiles& files, text::TemplateSpecials specials,
+                   ModelText& out) {
   const auto choice = text::choose_template(files);
   if (!choice) return;
   out.template_origin = choice->origin;
@@ -68,7 +69,8 @@ Json eos_of_tokenizer_config(const std::string& config, const text::Tokenizer& t
   return id ? Json(*id) : Json(nullptr);
 }
 
-void finish(ModelText& out, const std::shared_ptr<ModelCodec>& codec, const std::vector<StopIdSource>& sources) {
+void finish(ModelText& out, const std::shared_ptr<ModelCodec>& codec,
+            const std::vector<StopIdSource>& sources) {
   StopIds stops = collect_stop_ids(sources, codec->tokenizer(), codec->template_source());
   out.stop_ids = std::move(stops.ids);
   out.warnings.insert(out.warnings.end(), stops.warnings.begin(), stops.warnings.end());
@@ -81,7 +83,9 @@ Json config_eos(const Json& config) {
   return value_or_null(config, "eos_token_id");
 }
 
-std::string text_of(const tensor::Gguf& gguf, const char* key) { return std::string(gguf.text_or(key, "")); }
+std::string text_of(const tensor::Gguf& gguf, const char* key) {
+  return std::string(gguf.text_or(key, ""));
+}
 
 std::optional<int32_t> id_of(const tensor::Gguf& gguf, const char* key) {
   if (!gguf.has(key)) return std::nullopt;
@@ -100,9 +104,13 @@ text::GgufVocab gguf_vocab(const tensor::Gguf& gguf) {
   vocab.name = text_of(gguf, "general.name");
   for (const auto token : gguf.texts("tokenizer.ggml.tokens")) vocab.tokens.emplace_back(token);
   if (gguf.has("tokenizer.ggml.token_type")) {
-    for (const int64_t type : gguf.integers("tokenizer.ggml.token_type")) vocab.token_types.push_back(static_cast<int32_t>(type));
+    for (const int64_t type : gguf.integers("tokenizer.ggml.token_type"))
+      vocab.token_types.push_back(static_cast<int32_t>(type));
   }
-  if (gguf.has("tokenizer.ggml.scores")) vocab.scores = gguf.numbers("tokenizer.ggml.scores");
+  if (gguf.has("tokenizer.ggml.scores")) {
+    const auto scores = gguf.numbers("tokenizer.ggml.scores");
+    vocab.scores.assign(scores.begin(), scores.end());
+  }
   if (gguf.has("tokenizer.ggml.merges")) {
     for (const auto merge : gguf.texts("tokenizer.ggml.merges")) vocab.merges.emplace_back(merge);
   }
@@ -125,7 +133,8 @@ std::optional<std::string> token_text(const text::GgufVocab& vocab, std::optiona
 ModelText read_model_text(const std::filesystem::path& directory, const Json& config) {
   const std::string tokenizer_json = read_if_there(directory / "tokenizer.json");
   if (tokenizer_json.empty()) {
-    throw Error(Code::kNotFound, "[pool.text] expected tokenizer.json in " + directory.string() + "; got none");
+    throw Error(Code::kNotFound,
+                "[pool.text] expected tokenizer.json in " + directory.string() + "; got none");
   }
   const std::string tokenizer_config = read_if_there(directory / "tokenizer_config.json");
   const std::string generation = read_if_there(directory / "generation_config.json");
@@ -134,7 +143,8 @@ ModelText read_model_text(const std::filesystem::path& directory, const Json& co
   const std::string template_json = read_if_there(directory / "chat_template.json");
   ModelText out;
   auto codec = std::make_shared<ModelCodec>(text::Tokenizer::from_json(tokenizer_json, tokenizer_config));
-  set_templates(*codec, {jinja, tool_use, tokenizer_config, template_json, {}}, text::template_specials(tokenizer_config), out);
+  set_templates(*codec, {jinja, tool_use, tokenizer_config, template_json, {}},
+                text::template_specials(tokenizer_config), out);
   const Json generation_config = parse_or_empty(generation, "generation_config.json");
   out.defaults = read_defaults(generation_config);
   finish(out, codec,
@@ -155,7 +165,8 @@ ModelText read_model_text(const tensor::Gguf& gguf) {
   specials.unk = token_text(vocab, vocab.unk_id);
   set_templates(*codec, {{}, {}, {}, {}, source}, std::move(specials), out);
   std::vector<StopIdSource> sources;
-  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+  for (const char* key :
+       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     if (const auto id = id_of(gguf, key)) sources.push_back({key, Json(*id), true});
   }
   finish(out, codec, sources);

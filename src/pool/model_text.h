@@ -1,5 +1,5 @@
-// The text side of a model's files: tokenizer, chat template, the ids that end a turn, and sampling defaults. Read from a model
-// directory or from a GGUF file. Loader thread; the results are immutable.
+// The text side of a model's files: tokenizer, chat template, the ids that end a turn, and sampling defaults.
+// Read from a model directory or from a GGUF file. Loader thread; the results are immutable.
 #pragma once
 
 #include <filesystem>
@@ -22,8 +22,8 @@ struct ModelText {
   std::vector<std::string> warnings;  // ids of config files that were ignored, and why
 };
 
-/// From tokenizer.json, tokenizer_config.json, generation_config.json and template files of a directory. `config` is its
-/// config.json. Throws Error(kNotFound) naming tokenizer.json when it is not there.
+/// From tokenizer.json, tokenizer_config.json, generation_config.json and template files of a directory.
+/// `config` is its config.json. Throws Error(kNotFound) naming tokenizer.json when it is not there.
 ModelText read_model_text(const std::filesystem::path& directory, const base::Json& config);
 
 /// From the metadata of a GGUF file.

@@ -7,17 +7,18 @@
 namespace penstock::pool {
 namespace {
 
-constexpr const char* kTurnEnders[] = {"<|im_end|>", "<end_of_turn>", "<|eot_id|>", "<|end_of_text|>", "<|end|>",
-                                       "<|endoftext|>", "</s>",       "<|eom_id|>"};
+constexpr const char* kTurnEnders[] = {"<|im_end|>", "<end_of_turn>", "<|eot_id|>", "<|end_of_text|>",
+                                       "<|end|>",    "<|endoftext|>", "</s>",       "<|eom_id|>"};
 
 void add_source(const StopIdSource& source, const text::Tokenizer& tokenizer, std::set<int32_t>& ids,
                 std::vector<std::string>& warnings) {
   const base::Json list = source.ids.is_array() ? source.ids : base::Json::array({source.ids});
   for (const base::Json& entry : list) {
     if (entry.is_null()) continue;
-    if (!entry.is_number_integer() || entry.get<int64_t>() < 0 || entry.get<int64_t>() >= tokenizer.vocab_size()) {
-      warnings.push_back(fmt::format("{}: stop id {} is not in the vocabulary of {} tokens; ignored", source.file,
-                                     entry.dump(), tokenizer.vocab_size()));
+    if (!entry.is_number_integer() || entry.get<int64_t>() < 0 ||
+        entry.get<int64_t>() >= tokenizer.vocab_size()) {
+      warnings.push_back(fmt::format("{}: stop id {} is not in the vocabulary of {} tokens; ignored",
+                                     source.file, entry.dump(), tokenizer.vocab_size()));
       continue;
     }
     const auto id = entry.get<int32_t>();

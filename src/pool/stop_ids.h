@@ -1,5 +1,5 @@
-// Which token ids end a turn: every id that any config file names, checked against the vocabulary, and the turn enders that the
-// chat template itself writes. Pure.
+// Which token ids end a turn: every id that any config file names, checked against the vocabulary, and the
+// turn enders that the chat template itself writes. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,9 @@ struct StopIds {
   std::vector<std::string> warnings;  // what was ignored, and why
 };
 
-/// Ids outside the vocabulary are ignored with a warning; an id that is ordinary text is ignored unless its source is trusted.
-/// `template_source` adds well-known turn enders that are both in the vocabulary and written by the template.
+/// Ids outside the vocabulary are ignored with a warning; an id that is ordinary text is ignored unless its
+/// source is trusted. `template_source` adds well-known turn enders that are both in the vocabulary and
+/// written by the template.
 StopIds collect_stop_ids(const std::vector<StopIdSource>& sources, const text::Tokenizer& tokenizer,
                          const std::string& template_source);
 

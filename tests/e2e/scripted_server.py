@@ -16,10 +16,9 @@ BUILD = Path(os.environ.get("PENSTOCK_BUILD_DIR", Path(__file__).resolve().paren
 
 
 def binary():
-    """The program, or the test server of this folder where it is not built."""
-    for path in (BUILD / "penstock", BUILD / "tests/e2e/scripted_serve"):
-        if path.exists():
-            return str(path)
+    path = BUILD / "penstock"
+    if path.exists():
+        return str(path)
     pytest.exit("build penstock first: cmake --preset dev && ninja -C build", returncode=2)
 
 

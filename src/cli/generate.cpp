@@ -1,0 +1,195 @@
+// penstock generate: one prompt in, one answer out.
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <random>
+
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/models.h"
+#include "cli/settings_flags.h"
+#include "cli/token_stream.h"
+#include "text/detokenizer.h"
+
+namespace penstock::cli {
+namespace {
+
+using base::Json;
+using Clock = std::chrono::steady_clock;
+
+struct GenerateOptions {
+  std::string model, prompt, system;
+  bool raw = false, json = false, ignore_eos = false;
+  int32_t max_tokens = 512;
+  std::optional<float> temperature, top_p, min_p;
+  std::optional<int32_t> top_k;
+  std::optional<uint64_t> seed;
+};
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+std::string read_prompt(const GenerateOptions& options) {
+  if (!options.prompt.empty()) return options.prompt;
+  if (isatty(STDIN_FILENO) != 0) {
+    throw base::Error(base::Code::kInvalidRequest,
+                      "[cli.generate] expected a prompt as argument or on standard input; got none");
+  }
+  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+}
+
+std::vector<int32_t> encode_prompt(const pool::Model& model, const GenerateOptions& options,
+                                   const std::string& prompt) {
+  if (options.raw) return model.codec->encode(prompt, true, true);
+  if (!model.codec->has_template()) {
+    std::fprintf(stderr, "%s has no chat template: continuing the text as it is\n", model.id.c_str());
+    return model.codec->encode(prompt, true, true);
+  }
+  Json messages = Json::array();
+  if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
+  messages.push_back({{"role", "user"}, {"content", prompt}});
+  const std::string text = model.codec->render({{"messages", messages}, {"add_generation_prompt", true}});
+  return model.codec->encode(text, false, true);
+}
+
+engine::Job make_job(const pool::Model& model, const GenerateOptions& options, std::vector<int32_t> prompt) {
+  engine::Job job;
+  job.prompt = std::move(prompt);
+  job.max_tokens = options.max_tokens;
+  if (!options.ignore_eos) job.stop_ids = model.stop_ids;
+  const pool::GenerationDefaults& defaults = model.defaults;
+  job.params.temperature = options.temperature.value_or(defaults.temperature.value_or(1));
+  job.params.top_p = options.top_p.value_or(defaults.top_p.value_or(1));
+  job.params.min_p = options.min_p.value_or(defaults.min_p.value_or(0));
+  job.params.top_k = options.top_k.value_or(defaults.top_k.value_or(0));
+  job.params.repetition_penalty = defaults.repetition_penalty.value_or(1);
+  job.params.seed =
+      options.seed ? *options.seed : (uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  return job;
+}
+
+const char* finish_reason(engine::Finish finish) {
+  return finish == engine::Finish::kLength ? "length" : "stop";
+}
+
+struct Answer {
+  std::string text;
+  std::vector<int32_t> tokens;
+  engine::Receipt receipt;
+  double ttft_ms = 0;
+};
+
+Answer generate(const pool::Model& model, engine::Job job, bool print) {
+  const auto start = Clock::now();
+  auto stream = std::make_shared<TokenStream>();
+  text::Detokenizer detokenizer(*model.codec);
+  const uint64_t id = model.generator->submit(std::move(job), stream);
+  Answer answer;
+  const auto add = [&](std::string_view text) {
+    answer.text += text;
+    if (print) std::cout << text << std::flush;
+  };
+  bool cancelled = false;
+  while (true) {
+    for (const engine::Token& token : stream->take()) {
+      if (answer.tokens.empty()) answer.ttft_ms = ms_since(start);
+      answer.tokens.push_back(token.id);
+      add(detokenizer.push(token.id));
+    }
+    if (interrupted() && !cancelled) {
+      model.generator->cancel(id);
+      cancelled = true;
+    }
+    if (const auto receipt = stream->finished()) {
+      answer.receipt = *receipt;
+      break;
+    }
+  }
+  add(detokenizer.finish());
+  if (print && (answer.text.empty() || answer.text.back() != '\n')) std::cout << std::endl;
+  return answer;
+}
+
+Json to_json(const Answer& answer, const std::vector<int32_t>& prompt, const pool::Model& model,
+             double load_ms) {
+  const engine::Receipt& receipt = answer.receipt;
+  const double generated = static_cast<double>(answer.tokens.size());
+  const auto rate = [](double count, double ms) { return ms > 0 ? count * 1000 / ms : 0; };
+  return {{"text", answer.text},
+          {"finish_reason", finish_reason(receipt.finish)},
+          {"prompt_tokens", prompt},
+          {"tokens", answer.tokens},
+          {"executor", model.executor},
+          {"timings",
+           {{"load_ms", load_ms},
+            {"ttft_ms", answer.ttft_ms},
+            {"prefill_tokens_per_s", rate(static_cast<double>(prompt.size()), receipt.prefill_ms)},
+            {"decode_tokens_per_s", rate(generated - 1, receipt.decode_ms)}}}};
+}
+
+int run(const Program& program, const GenerateOptions& options, config::Settings settings) {
+  const std::string prompt = read_prompt(options);
+  const auto start = Clock::now();
+  const store::Located located = locate_or_pull(program, options.model);
+  settings.max_num_seqs = 1;
+  const auto model = pool::load_model(located.path, load_options(settings, located));
+  const double load_ms = ms_since(start);
+  const std::vector<int32_t> ids = encode_prompt(*model, options, prompt);
+  catch_interrupts();
+  const Answer answer = generate(*model, make_job(*model, options, ids), !options.json);
+  model->generator->stop();
+  if (answer.receipt.finish == engine::Finish::kFailed) {
+    throw base::Error(base::Code::kInternal,
+                      "[cli.generate] expected an answer; got " + answer.receipt.error);
+  }
+  if (options.json) {
+    std::cout << to_json(answer, ids, *model, load_ms).dump(-1, ' ', false, Json::error_handler_t::replace)
+              << std::endl;
+  }
+  return answer.receipt.finish == engine::Finish::kCancelled ? kInterrupted : kDone;
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, Program& program) {
+  auto options = std::make_shared<GenerateOptions>();
+  CLI::App* command = app.add_subcommand("generate", "Answer one prompt and exit");
+  command->add_option("model", options->model, "Alias, org/name, folder or .gguf file")->required();
+  command->add_option("prompt", options->prompt, "The prompt; without it standard input is read");
+  command->add_option("--system", options->system, "System message");
+  command->add_flag("--raw", options->raw, "Continue the prompt as text, without the chat template");
+  command->add_flag("--json", options->json, "Print one JSON object: text, token ids, timings");
+  command->add_option("--max-tokens", options->max_tokens, "Most tokens of the answer")
+      ->default_val(512)
+      ->check(CLI::Range(1, INT32_MAX));
+  command
+      ->add_option("--temperature", options->temperature,
+                   "0 always takes the likeliest token; default: the model's, else 1")
+      ->check(CLI::Range(0.0, 100.0));
+  command->add_option("--top-p", options->top_p, "Draw from the likeliest tokens that reach this mass")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--top-k", options->top_k, "Draw from this many tokens, 0: all")
+      ->check(CLI::Range(0, INT32_MAX));
+  command->add_option("--min-p", options->min_p, "Drop tokens below this share of the likeliest")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--seed", options->seed, "The same seed draws the same tokens");
+  command->add_flag("--ignore-eos", options->ignore_eos, "Go on past the model's end of turn");
+  auto settings = std::make_shared<SettingsFlags>(
+      *command, std::vector<std::string>{"executor", "exact", "threads", "context_length", "kv_memory_bytes",
+                                         "log_level"});
+  set_examples(*command,
+               "  penstock generate smollm2 \"Name three rivers\" --temperature 0\n"
+               "  git diff | penstock generate smollm2 --system \"Write a commit message for this diff\"\n"
+               "  penstock generate gemma3-270m \"Once upon a time\" --raw --max-tokens 64 --json");
+  command->callback([options, settings, &program] {
+    config::Settings loaded = settings->load(program);
+    program.exit = run(program, *options, std::move(loaded));
+  });
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,108 @@
+#include "cli/models.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "pool/memory.h"
+
+namespace penstock::cli {
+namespace {
+
+void on_interrupt(int) {
+  if (interrupted().exchange(true)) _exit(kInterrupted);
+}
+
+/// One line that is drawn over itself on a terminal, and now and then a line elsewhere.
+class ProgressLine {
+ public:
+  void show(const store::Progress& progress) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool done = progress.total_bytes != 0 && progress.done_bytes >= progress.total_bytes;
+    const auto pause = terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(5000);
+    if (now - last_ < pause && !(done && !finished_)) return;
+    last_ = now;
+    finished_ = done;
+    const double percent = progress.total_bytes == 0 ? 0
+                                                     : 100.0 * static_cast<double>(progress.done_bytes) /
+                                                           static_cast<double>(progress.total_bytes);
+    std::string bar(static_cast<size_t>(percent / 5), '#');
+    bar.resize(20, '.');
+    const std::string line = fmt::format("[{}] {:5.1f} % {:7.1f} of {:.1f} MB  {:.40}", bar, percent,
+                                         static_cast<double>(progress.done_bytes) / 1e6,
+                                         static_cast<double>(progress.total_bytes) / 1e6, progress.what);
+    std::fprintf(stderr, terminal_ ? "\r%-100s%s" : "%s%s", line.c_str(), terminal_ && !done ? "" : "\n");
+    std::fflush(stderr);
+  }
+
+ private:
+  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  bool finished_ = false;
+  std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace
+
+std::atomic<bool>& interrupted() {
+  static std::atomic<bool> flag = false;
+  return flag;
+}
+
+void catch_interrupts() {
+  std::signal(SIGINT, on_interrupt);
+}
+
+store::Registry make_registry(const Program& program) {
+  return {store::registry_options(program.environment), program.environment};
+}
+
+store::Watch watch_on_terminal() {
+  catch_interrupts();
+  store::Watch watch;
+  auto line = std::make_shared<ProgressLine>();
+  watch.on_progress = [line](const store::Progress& progress) { line->show(progress); };
+  watch.on_note = [](const std::string& note) { std::fprintf(stderr, "%s\n", note.c_str()); };
+  watch.cancel = &interrupted();
+  return watch;
+}
+
+store::Located locate_or_pull(const Program& program, const std::string& name) {
+  store::Registry registry = make_registry(program);
+  if (!name.empty()) {
+    if (auto located = registry.find(name)) return *located;
+    return registry.pull(name, watch_on_terminal());
+  }
+  const std::string picked = registry.pick_default(pool::machine_memory().total_bytes, watch_on_terminal());
+  std::fprintf(stderr, "no model named: taking %s\n", picked.c_str());
+  return registry.pull(picked, watch_on_terminal());
+}
+
+pool::LoadOptions load_options(const config::Settings& settings, const store::Located& located) {
+  pool::LoadOptions options;
+  // A local model is served under its own name, not under the path that led to it; it answers to both.
+  options.name =
+      located.repo.empty() && std::filesystem::exists(located.path) &&
+              located.name.find('/') != std::string::npos
+          ? (located.path.extension() == ".gguf" ? located.path.stem() : located.path.filename()).string()
+          : located.name;
+  if (options.name != located.name) options.names.push_back(located.name);
+  if (!settings.served_model_name.empty()) {
+    options.names.push_back(options.name);
+    options.name = settings.served_model_name;
+  }
+  options.executor = settings.executor;
+  options.exact = settings.exact;
+  options.threads = static_cast<int32_t>(settings.threads);
+  options.max_seqs = static_cast<int32_t>(settings.max_num_seqs);
+  options.max_queue = static_cast<int32_t>(settings.max_queue);
+  options.context_length = static_cast<int32_t>(settings.context_length);
+  options.prefill_chunk_tokens = static_cast<int32_t>(settings.prefill_chunk_tokens);
+  options.kv_memory_bytes = static_cast<uint64_t>(settings.kv_memory_bytes);
+  return options;
+}
+
+}  // namespace penstock::cli

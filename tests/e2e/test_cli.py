@@ -1,0 +1,125 @@
+"""The contract for scripts: arguments, JSON, standard streams and exit status of the command line, on the default model."""
+import json
+import subprocess
+import time
+
+import pytest
+
+
+def test_generate_json(penstock, smollm2):
+    out = penstock("generate", smollm2, "Name a colour.", "--json", "--temperature", "0", "--max-tokens", "12")
+    answer = json.loads(out.stdout)
+    assert set(answer) >= {"text", "finish_reason", "prompt_tokens", "tokens", "executor", "timings"}
+    assert set(answer["timings"]) == {"load_ms", "ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s"}
+    assert answer["finish_reason"] in ("stop", "length")
+    assert 0 < len(answer["tokens"]) <= 12 and all(isinstance(t, int) for t in answer["tokens"])
+    assert len(answer["prompt_tokens"]) > 5  # the template is in it
+
+
+def test_generate_reads_standard_input_and_prints_only_the_text(penstock, smollm2):
+    given = penstock("generate", smollm2, "Name a colour.", "--temperature", "0", "--max-tokens", "8")
+    piped = penstock("generate", smollm2, "--temperature", "0", "--max-tokens", "8", input="Name a colour.")
+    assert given.stdout == piped.stdout != ""
+
+
+def test_same_seed_same_text_and_another_seed_differs(penstock, smollm2):
+    def text(seed):
+        return penstock("generate", smollm2, "Tell me a story.", "--temperature", "1", "--seed", seed, "--max-tokens", "24").stdout
+
+    assert text("7") == text("7")
+    assert text("7") != text("8")
+
+
+def test_raw_leaves_the_template_out(penstock, smollm2):
+    raw = json.loads(penstock("generate", smollm2, "Hello", "--raw", "--json", "--max-tokens", "1").stdout)
+    chat = json.loads(penstock("generate", smollm2, "Hello", "--json", "--max-tokens", "1").stdout)
+    assert len(raw["prompt_tokens"]) < len(chat["prompt_tokens"])
+
+
+def test_logits_shape_and_split(penstock, smollm2):
+    tokens = "504,3575,282,4649,314"
+    whole = json.loads(penstock("logits", smollm2, "--tokens", tokens, "--exact").stdout)
+    split = json.loads(penstock("logits", smollm2, "--tokens", tokens, "--exact", "--split", "2").stdout)
+    assert whole["shape"] == [5, 49152] == [len(whole["logits"]), len(whole["logits"][0])]
+    assert whole == split  # equal bits however the prompt was cut
+
+
+def test_bench_json(penstock, smollm2):
+    result = json.loads(penstock("bench", smollm2, "--prompt", "32", "--gen", "8", "--batch", "2", "--repeat", "1", "--json").stdout)
+    for rate in ("prefill_tokens_per_s", "decode_tokens_per_s"):
+        assert result[rate]["min"] <= result[rate]["median"] <= result[rate]["max"]
+    assert len(result["logits_hash"]) == 16 and result["read_bandwidth_bytes_per_s"] > 0
+    assert result["max_batch_width"] == 2
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["no-such-command"], ["generate"], ["generate", "smollm2", "hi", "--temperature", "minus"], ["generate", "smollm2", "hi", "--max-tokens", "0"],
+    ["serve", "smollm2", "--port", "99999"], ["logits", "smollm2"], ["run", "no/such/model/at/all"],
+])
+def test_bad_usage_is_status_2(penstock, arguments):
+    out = penstock(*arguments, check=False)
+    assert out.returncode == 2
+    assert out.stdout == "" or arguments == []
+    assert out.stderr != ""
+
+
+def test_failed_work_is_status_1(penstock, tmp_path):
+    (tmp_path / "damaged.gguf").write_bytes(b"GGUF" + b"\xff" * 100)
+    out = penstock("generate", str(tmp_path / "damaged.gguf"), "hi", check=False)
+    assert out.returncode == 1 and "damaged.gguf" in out.stderr and out.stdout == ""
+
+
+def test_interrupt_is_status_130(binary, smollm2):
+    process = subprocess.Popen([binary, "generate", smollm2, "Count to a thousand.", "--max-tokens", "4000", "--ignore-eos"],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process.stdout.read(1)  # the answer has begun
+    process.send_signal(2)
+    process.stdout.read()
+    assert process.wait(30) == 130
+
+
+def test_run_answers_once(penstock, smollm2):
+    assert penstock("run", smollm2, "What is the capital of France?", "--temperature", "0").stdout.strip() != ""
+
+
+def test_run_keeps_the_history_and_clears_it(penstock, smollm2):
+    lines = "My name is Ada.\nWhat is my name?\n/clear\n/help\n/nonsense\n/bye\n"
+    out = penstock("run", smollm2, "--temperature", "0", "--max-tokens", "40", input=lines).stdout
+    assert "Ada" in out and "forgotten" in out and "/clear" in out and "unknown command /nonsense" in out
+
+
+def test_run_interrupt_stops_the_answer_not_the_program(binary, smollm2):
+    process = subprocess.Popen([binary, "run", smollm2, "--max-tokens", "3000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process.stdin.write("Write a very long story about the sea.\n")
+    process.stdin.flush()
+    process.stdout.read(1)
+    process.send_signal(2)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.stdin.write("/help\n/bye\n")
+    process.stdin.flush()
+    out, _ = process.communicate(timeout=60)
+    assert "forget the conversation" in out and process.returncode == 0
+
+
+def test_show_list_plan_doctor_version(penstock, smollm2):
+    facts = json.loads(penstock("show", smollm2, "--json").stdout)
+    assert facts["family"] == "llama" and facts["layers"] == 30 and facts["context_length"] == 8192
+    assert any(model["name"] == smollm2 for model in json.loads(penstock("list", "--json").stdout))
+    plan = penstock("plan", smollm2).stdout
+    assert plan.count("attn_in") == 30 and "head " in plan
+    assert "cpu" in penstock("doctor").stdout
+    assert penstock("version").stdout.startswith("penstock ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(penstock, shell):
+    script = penstock("completion", shell).stdout
+    assert "generate" in script and "--max-tokens" in script or "max-tokens" in script
+    if shell == "bash":
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+def test_help_teaches_with_examples(penstock):
+    for command in ("serve", "run", "generate", "logits", "bench", "pull", "list", "show", "rm", "plan", "doctor", "completion"):
+        assert "Examples:" in penstock(command, "--help").stdout, command

@@ -1,0 +1,55 @@
+"""Real weights against a float32 reference: 64 greedy tokens on ten prompts. A difference fails unless the reference's two best logits
+lay within 0.005 of each other where the paths part."""
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CLOSE = 0.005
+
+
+def goldens(name):
+    return json.loads((ROOT / f"tests/models/real/{name}.json").read_text())
+
+
+def compare(penstock, model, golden, executor):
+    for prompt in golden["prompts"]:
+        out = penstock("generate", model, prompt["text"], "--raw", "--json", "--temperature", "0", "--ignore-eos", "--exact",
+                       "--max-tokens", str(len(prompt["tokens"])), "--executor", executor)
+        answer = json.loads(out.stdout)
+        assert answer["prompt_tokens"] == prompt["ids"], prompt["text"]
+        for i, (ours, theirs) in enumerate(zip(answer["tokens"], prompt["tokens"], strict=True)):
+            if ours != theirs:
+                assert prompt["gaps"][i] <= CLOSE, f"{prompt['text']!r}: token {i} is {ours}, the reference has {theirs} by {prompt['gaps'][i]}"
+                break
+
+
+def test_smollm2_on_the_cpu_executor(penstock, smollm2):
+    compare(penstock, smollm2, goldens("smollm2"), "cpu")
+
+
+@pytest.mark.slow
+def test_smollm2_on_mlx(penstock, smollm2, has_mlx):
+    compare(penstock, smollm2, goldens("smollm2"), "mlx")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gemma3-270m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"])
+def test_larger_models_on_the_cpu_executor(penstock, name):
+    penstock("pull", name, timeout=3600)
+    compare(penstock, name, goldens(name), "cpu")
+
+
+@pytest.mark.slow
+def test_gguf_and_mlx_spellings_have_the_same_bits(penstock, smollm2, tmp_path):
+    """SmolLM2's Q4_1 is MLX affine 4-bit group 32 without loss."""
+    source = json.loads(penstock("show", smollm2, "--json").stdout)["path"]
+    subprocess.run([sys.executable, str(ROOT / "tools/gguf_to_mlx.py"), source, str(tmp_path / "mlx")], check=True)
+    tokens = ",".join(str(t) for t in goldens("smollm2")["prompts"][0]["ids"])
+    for flags in ([], ["--exact"]):
+        gguf = penstock("logits", smollm2, "--tokens", tokens, *flags).stdout
+        mlx = penstock("logits", str(tmp_path / "mlx"), "--tokens", tokens, *flags).stdout
+        assert gguf == mlx
