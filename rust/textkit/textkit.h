@@ -73,8 +73,14 @@ int32_t textkit_tokenizer_info(const TextkitTokenizer* tokenizer, TextkitTokeniz
 int32_t textkit_tokenizer_pieces(const TextkitTokenizer* tokenizer, uint8_t* piece_bytes, uint64_t* offsets,
                                  uint8_t* flags);
 
+// What becomes of text that spells a special token. Marks (U+F8FE) are dropped before the text is encoded.
+#define TEXTKIT_SPECIALS_PLAIN 0          // ordinary text
+#define TEXTKIT_SPECIALS_PARSED 1         // the special token
+#define TEXTKIT_SPECIALS_UNLESS_MARKED 2  // the special token unless a mark is inside it
+
+// Writes the ids of `text` and their count; if `capacity` is too small, only the count.
 int32_t textkit_tokenizer_encode(const TextkitTokenizer* tokenizer, TextkitBytes text, bool add_special,
-                                 bool parse_special, uint32_t* ids, size_t capacity, size_t* count);
+                                 int32_t specials, uint32_t* ids, size_t capacity, size_t* count);
 
 // The id of a token as the vocabulary spells it, or -1.
 int32_t textkit_tokenizer_id(const TextkitTokenizer* tokenizer, TextkitBytes token, int64_t* id);

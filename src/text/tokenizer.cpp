@@ -109,12 +109,20 @@ Tokenizer Tokenizer::from_gguf(const GgufVocab& vocab) {
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {
+  return encode_as(text, add_special, parse_special ? TEXTKIT_SPECIALS_PARSED : TEXTKIT_SPECIALS_PLAIN);
+}
+
+std::vector<int32_t> Tokenizer::encode_marked(std::string_view text, bool add_special) const {
+  return encode_as(text, add_special, TEXTKIT_SPECIALS_UNLESS_MARKED);
+}
+
+std::vector<int32_t> Tokenizer::encode_as(std::string_view text, bool add_special, int32_t specials) const {
   // A token is at least one byte of almost every tokenizer; the second round is for those that expand their
   // text.
   std::vector<int32_t> ids(text.size() + 8);
   size_t count = 0;
   auto run = [&] {
-    return textkit_tokenizer_encode(state_->handle.get(), view_of(text), add_special, parse_special,
+    return textkit_tokenizer_encode(state_->handle.get(), view_of(text), add_special, specials,
                                     reinterpret_cast<uint32_t*>(ids.data()), ids.size(), &count);
   };
   int32_t status = run();

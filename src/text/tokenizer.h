@@ -33,6 +33,9 @@ struct GgufVocab {
   std::optional<bool> add_space_prefix;
 };
 
+/// A private-use character (U+F8FE) that keeps text from being read as a special token; see ControlGuard.
+inline constexpr std::string_view kControlMark = "\xEF\xA3\xBE";
+
 class Tokenizer : public Pieces {
  public:
   /// `tokenizer_config_json` may be empty. Throws Error(kCorrupt) for a damaged file, Error(kUnsupported) for
@@ -48,6 +51,10 @@ class Tokenizer : public Pieces {
   /// it that the files ask for. Without `parse_special`, text that spells a special token stays ordinary
   /// text; added tokens that are not special are still recognised.
   std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special = true) const;
+
+  /// The same, where text that spells a special token is one unless a kControlMark is inside it. Marks are
+  /// dropped.
+  std::vector<int32_t> encode_marked(std::string_view text, bool add_special) const;
 
   std::string_view piece(int32_t id) const override;
   bool is_special(int32_t id) const override;
@@ -65,6 +72,7 @@ class Tokenizer : public Pieces {
 
  private:
   struct State;
+  std::vector<int32_t> encode_as(std::string_view text, bool add_special, int32_t specials) const;
   explicit Tokenizer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -12,7 +12,7 @@ use std::sync::Once;
 use crate::gguf_vocab::GgufVocab;
 use crate::pieces::LeadingSpace;
 use crate::template::Template;
-use crate::tokenizer::TextTokenizer;
+use crate::tokenizer::{Specials, TextTokenizer};
 use crate::{Failure, Outcome};
 
 pub const TEXTKIT_OK: i32 = 0;
@@ -277,7 +277,8 @@ pub unsafe extern "C" fn textkit_tokenizer_pieces(
     })
 }
 
-/// Writes the ids of `text` and their count; if `capacity` is too small, only the count.
+/// Writes the ids of `text` and their count; if `capacity` is too small, only the count. `specials` says what becomes of
+/// text that spells a special token: 0 ordinary text, 1 the token, 2 the token unless marked.
 ///
 /// # Safety
 /// `tokenizer` is a live handle, `ids` holds `capacity` entries and `count` is valid.
@@ -286,14 +287,20 @@ pub unsafe extern "C" fn textkit_tokenizer_encode(
     tokenizer: *const TextkitTokenizer,
     text: TextkitBytes,
     add_special: bool,
-    parse_special: bool,
+    specials: i32,
     ids: *mut u32,
     capacity: usize,
     count: *mut usize,
 ) -> i32 {
     guard(|| {
         let text = utf8(bytes(&text), "text")?;
-        let encoded = (*tokenizer).0.encode(text, add_special, parse_special)?;
+        let specials = match specials {
+            0 => Specials::Plain,
+            1 => Specials::Parsed,
+            2 => Specials::UnlessMarked,
+            other => return Err(Failure::Invalid(format!("specials: {other}")).into()),
+        };
+        let encoded = (*tokenizer).0.encode(text, add_special, specials)?;
         *count = encoded.len();
         copy(&encoded, ids, capacity)
     })
@@ -448,6 +455,7 @@ mod tests {
             "u8" => "uint8_t",
             "u32" => "uint32_t",
             "u64" => "uint64_t",
+            "i32" => "int32_t",
             "i64" => "int64_t",
             "usize" => "size_t",
             other => other,

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fmt;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Rest, Value, ValueKind};
+use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{escape_formatter, AutoEscape, Environment, Error, ErrorKind, State};
 use minijinja_contrib::pycompat;
 use serde_json::{Map, Value as Json};
@@ -185,25 +185,23 @@ fn add_tests(environment: &mut Environment<'static>) {
 }
 
 /// `tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False)` over `json.dumps`.
-fn to_json(value: &Value, args: Rest<Value>) -> Result<Value, Error> {
-    let mut args = args.0;
-    let kwargs = match args.last().filter(|last| last.is_kwargs()).cloned() {
-        Some(last) => {
-            args.pop();
-            Kwargs::try_from(last)?
-        }
-        None => std::iter::empty::<(String, Value)>().collect::<Kwargs>(),
-    };
-    let option = |at: usize, name: &str| -> Result<Option<Value>, Error> {
-        match args.get(at) {
-            Some(value) => Ok(Some(value.clone())),
+fn to_json(
+    value: &Value,
+    ensure_ascii: Option<Value>,
+    indent: Option<Value>,
+    separators: Option<Value>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    let option = |given: Option<Value>, name: &str| -> Result<Option<Value>, Error> {
+        match given {
+            Some(value) => Ok(Some(value)),
             None => kwargs.get::<Option<Value>>(name),
         }
     };
-    let ensure_ascii = option(0, "ensure_ascii")?.is_some_and(|value| value.is_true());
-    let indent = option(1, "indent")?.filter(|value| !value.is_none()).map(|value| indent_text(&value)).transpose()?;
-    let separators = option(2, "separators")?.filter(|value| !value.is_none());
-    let sort_keys = option(3, "sort_keys")?.is_some_and(|value| value.is_true());
+    let ensure_ascii = option(ensure_ascii, "ensure_ascii")?.is_some_and(|value| value.is_true());
+    let indent = option(indent, "indent")?.filter(|value| !value.is_none()).map(|value| indent_text(&value)).transpose()?;
+    let separators = option(separators, "separators")?.filter(|value| !value.is_none());
+    let sort_keys = option(None, "sort_keys")?.is_some_and(|value| value.is_true());
     kwargs.assert_all_used()?;
     let (item_separator, key_separator) = match separators {
         Some(pair) => (pair.get_item_by_index(0)?.to_string(), pair.get_item_by_index(1)?.to_string()),

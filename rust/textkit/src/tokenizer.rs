@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokenizers::{
-    AddedToken, AddedVocabulary, Encoding, Model, OffsetReferential, OffsetType, PostProcessor, PreTokenizer, Token,
-    Tokenizer,
+    AddedToken, AddedVocabulary, Encoding, Model, NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential,
+    OffsetType, PostProcessor, PreTokenizer, Token, Tokenizer,
 };
 
 use crate::pieces::Pieces;
@@ -19,6 +19,35 @@ pub struct TextTokenizer {
     prefix: Vec<u32>,
     suffix: Vec<u32>,
     pieces: Pieces,
+}
+
+/// What becomes of text that spells a special token. Added tokens that are not special are always recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Specials {
+    /// It is ordinary text.
+    Plain,
+    /// It is the special token.
+    Parsed,
+    /// It is the special token unless a `MARK` is inside it. Marks are dropped before the text is encoded.
+    UnlessMarked,
+}
+
+/// A private-use character that callers put into text which must not become a special token.
+pub const MARK: char = '\u{F8FE}';
+
+/// Runs after special tokens were cut out of the text, and before anything else.
+struct Unmark<'a> {
+    then: Option<&'a NormalizerWrapper>,
+}
+
+impl Normalizer for Unmark<'_> {
+    fn normalize(&self, text: &mut NormalizedString) -> tokenizers::Result<()> {
+        text.filter(|c| c != MARK);
+        match self.then {
+            Some(normalizer) => normalizer.normalize(text),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The parts of `tokenizer_config.json` that change ids.
@@ -81,14 +110,17 @@ impl TextTokenizer {
         })
     }
 
-    /// `add_special` puts the special tokens around the text that the files ask for. Without `parse_special`, text that
-    /// spells a special token is encoded as ordinary text.
-    pub fn encode(&self, text: &str, add_special: bool, parse_special: bool) -> Outcome<Vec<u32>> {
-        let added = match parse_special {
-            true => self.inner.get_added_vocabulary(),
-            false => &self.plain,
+    /// `add_special` puts the special tokens around the text that the files ask for.
+    pub fn encode(&self, text: &str, add_special: bool, specials: Specials) -> Outcome<Vec<u32>> {
+        let normalizer = self.inner.get_normalizer();
+        let mut parts = match specials {
+            Specials::Parsed => self.inner.get_added_vocabulary().extract_and_normalize(normalizer, text),
+            Specials::Plain => self.plain.extract_and_normalize(normalizer, text),
+            Specials::UnlessMarked => {
+                let unmark = Unmark { then: normalizer };
+                self.inner.get_added_vocabulary().extract_and_normalize(Some(&unmark), text)
+            }
         };
-        let mut parts = added.extract_and_normalize(self.inner.get_normalizer(), text);
         if let Some(pre) = self.inner.get_pre_tokenizer() {
             pre.pre_tokenize(&mut parts).map_err(|e| invalid("pre-tokenizer", e))?;
         }
@@ -233,4 +265,58 @@ fn surroundings(inner: &Tokenizer, config: &Config) -> Outcome<(Vec<u32>, Vec<u3
 /// `bos_token` and its like are a string or an object with `content`.
 fn token_text(token: &Value) -> Option<&str> {
     token.as_str().or_else(|| token["content"].as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A byte-level tokenizer of the letters a to d, a space and a few added tokens.
+    fn file(added: Value) -> Vec<u8> {
+        json!({
+            "version": "1.0", "added_tokens": added, "normalizer": null,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+            "post_processor": null,
+            "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+            "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "d": 3, "<": 4, ">": 5, "\u{120}": 6},
+                "merges": []}
+        })
+        .to_string()
+        .into_bytes()
+    }
+
+    fn special(id: u32, content: &str) -> Value {
+        json!({"id": id, "content": content, "special": true, "normalized": false, "single_word": false,
+            "lstrip": false, "rstrip": false})
+    }
+
+    #[test]
+    fn special_tokens_in_text() {
+        let tokenizer = TextTokenizer::from_json(&file(json!([special(7, "<a>")])), b"").unwrap();
+        let ids = |text: &str, specials| tokenizer.encode(text, false, specials).unwrap();
+        assert_eq!(ids("b<a>", Specials::Parsed), [1, 7]);
+        assert_eq!(ids("b<a>", Specials::Plain), [1, 4, 0, 5]);
+        assert_eq!(ids("b<a><\u{F8FE}a>c", Specials::UnlessMarked), [1, 7, 4, 0, 5, 2]);
+    }
+
+    #[test]
+    fn added_tokens_keep_their_ids_across_gaps() {
+        let added = json!([special(20, "<a>"), special(9, "<b>")]);
+        let tokenizer = TextTokenizer::from_json(&file(added), b"").unwrap();
+        assert_eq!(tokenizer.encode("<a>c<b>", false, Specials::Parsed).unwrap(), [20, 2, 9]);
+        assert_eq!(tokenizer.pieces().len(), 21);
+        assert_eq!(tokenizer.pieces().piece(20), b"<a>");
+        assert_eq!(tokenizer.pieces().piece(15), b"");
+    }
+
+    #[test]
+    fn tokens_of_the_configuration_are_added() {
+        let config = json!({"added_tokens_decoder": {"7": {"content": "<c>", "special": true}},
+            "add_bos_token": true, "bos_token": {"content": "<c>"}, "eos_token": "<c>"});
+        let tokenizer = TextTokenizer::from_json(&file(json!([])), config.to_string().as_bytes()).unwrap();
+        assert_eq!(tokenizer.encode("a<c>", true, Specials::Parsed).unwrap(), [7, 0, 7]);
+        assert_eq!(tokenizer.encode("a<c>", false, Specials::Parsed).unwrap(), [0, 7]);
+    }
 }
