@@ -46,11 +46,11 @@ std::string ControlGuard::mark(std::string_view text) const {
   return marked.append(clean, done);
 }
 
-base::Json ControlGuard::mark(const base::Json& value) const {
-  if (value.is_string()) return mark(std::string_view(value.get_ref<const std::string&>()));
+base::Json ControlGuard::mark_strings(const base::Json& value) const {
+  if (value.is_string()) return mark(value.get_ref<const std::string&>());
   if (!value.is_structured()) return value;
   base::Json marked = value;
-  for (base::Json& part : marked) part = mark(part);
+  for (base::Json& part : marked) part = mark_strings(part);
   return marked;
 }
 

@@ -22,7 +22,7 @@ class ControlGuard {
   std::string mark(std::string_view text) const;
 
   /// `value` with every string inside marked; object keys are kept as they are.
-  base::Json mark(const base::Json& value) const;
+  base::Json mark_strings(const base::Json& value) const;
 
   /// `text` without marks, for showing a rendered prompt.
   static std::string unmark(std::string_view text);

@@ -1,6 +1,7 @@
 #include "text/detokenizer.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "text/utf8.h"
 
@@ -12,16 +13,21 @@ Detokenizer::Detokenizer(const Pieces& pieces, DetokenizerOptions options)
 std::string_view Detokenizer::push(int32_t id) {
   out_.clear();
   if (options_.skip_special && pieces_->is_special(id)) return out_;
-  std::string_view piece = pieces_->piece(id);
-  const LeadingSpace rule = pieces_->leading_space();
-  if (at_start_ && rule == LeadingSpace::kStripFirstToken) {
-    piece.remove_prefix(std::min(piece.find_first_not_of(' '), piece.size()));
-    at_start_ = false;
-  } else if (at_start_ && !piece.empty()) {
-    if (rule == LeadingSpace::kStripOne && piece.front() == ' ') piece.remove_prefix(1);
-    at_start_ = false;
+  const std::string_view piece = pieces_->piece(id);
+  const LeadingSpace rule = at_start_ ? pieces_->leading_space() : LeadingSpace::kKeep;
+  switch (rule) {
+    case LeadingSpace::kKeep:
+      pending_.append(piece);
+      break;
+    case LeadingSpace::kStripOne:
+      pending_.append(piece.substr(piece.starts_with(' ') ? 1 : 0));
+      break;
+    case LeadingSpace::kStripFirstToken:
+      std::ranges::copy_if(piece, std::back_inserter(pending_), [](char c) { return c != ' '; });
+      break;
   }
-  pending_.append(piece);
+  // An empty piece is no start of the text, but it is a first token.
+  if (!piece.empty() || rule == LeadingSpace::kStripFirstToken) at_start_ = false;
   pending_.erase(0, append_utf8(pending_, out_));
   return out_;
 }

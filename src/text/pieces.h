@@ -7,7 +7,7 @@
 
 namespace penstock::text {
 
-/// What happens to spaces at the start of a decoded text.
+/// What happens to spaces at the start of a decoded text: the first one goes, or all of the first token.
 enum class LeadingSpace { kKeep, kStripOne, kStripFirstToken };
 
 class Pieces {

@@ -372,10 +372,7 @@ mod tests {
     use super::*;
 
     fn view(text: &str) -> TextkitBytes {
-        TextkitBytes {
-            data: text.as_ptr(),
-            size: text.len(),
-        }
+        TextkitBytes { data: text.as_ptr(), size: text.len() }
     }
 
     fn last_error() -> String {
@@ -440,7 +437,8 @@ mod tests {
             declared += 1;
         }
         let names = header.split(" textkit_").skip(1);
-        let calls = names.filter(|rest| rest.trim_start_matches(|c: char| c.is_alphabetic() || c == '_').starts_with('('));
+        let calls =
+            names.filter(|rest| rest.trim_start_matches(|c: char| c.is_alphabetic() || c == '_').starts_with('('));
         assert_eq!(calls.count(), declared, "textkit.h declares other functions too");
     }
 

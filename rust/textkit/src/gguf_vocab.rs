@@ -45,7 +45,8 @@ const SPACE_MARK: &str = "\u{2581}";
 
 const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const QWEN2: &str =
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const DEEPSEEK_V3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
@@ -74,24 +75,15 @@ struct PreTokenizer {
 }
 
 fn pre_tokenizer(name: &str) -> Outcome<PreTokenizer> {
-    let cuts = |patterns: &[&'static str]| PreTokenizer {
-        patterns: patterns.to_vec(),
-        ignore_merges: false,
-        add_bos: false,
-    };
-    let whole_words = |pattern: &'static str| PreTokenizer {
-        patterns: vec![pattern],
-        ignore_merges: true,
-        add_bos: true,
-    };
+    let cuts =
+        |patterns: &[&'static str]| PreTokenizer { patterns: patterns.to_vec(), ignore_merges: false, add_bos: false };
+    let whole_words =
+        |pattern: &'static str| PreTokenizer { patterns: vec![pattern], ignore_merges: true, add_bos: true };
     Ok(match name {
         "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "lfm2" => whole_words(LLAMA3),
         "tekken" => whole_words(TEKKEN),
         "smaug-bpe" | "dbrx" | "chatglm-bpe" => cuts(&[LLAMA3]),
-        "glm4" => PreTokenizer {
-            add_bos: false,
-            ..whole_words(LLAMA3)
-        },
+        "glm4" => PreTokenizer { add_bos: false, ..whole_words(LLAMA3) },
         "gpt-2" | "phi-2" | "mpt" | "olmo" | "exaone4" | "mellum" => cuts(&[GPT2]),
         "starcoder" | "refact" | "command-r" | "smollm" | "codeshell" | "exaone" => cuts(&[r"\p{N}", GPT2]),
         "qwen2" | "deepseek-r1-qwen" | "stablelm2" | "hunyuan" | "megrez" => cuts(&[QWEN2]),
@@ -105,7 +97,13 @@ fn pre_tokenizer(name: &str) -> Outcome<PreTokenizer> {
             r"[\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+",
             r"\p{N}",
         ]),
-        "deepseek-coder" => cuts(&[r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", r"[\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+", r"\p{N}"]),
+        "deepseek-coder" => cuts(&[
+            r"[\r\n]",
+            r"\s?\p{L}+",
+            r"\s?\p{P}+",
+            r"[\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+",
+            r"\p{N}",
+        ]),
         "deepseek-v3" => cuts(&[r"\p{N}{1,3}", r"[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+", DEEPSEEK_V3]),
         other => {
             return Err(Failure::Unsupported(format!(
@@ -130,9 +128,8 @@ impl GgufVocab {
 
     fn check(&self) -> Outcome<()> {
         let count = self.tokens.len();
-        let wrong = |what: &str, got: usize| {
-            Err(Failure::Invalid(format!("{what} has {got} entries for {count} tokens")))
-        };
+        let wrong =
+            |what: &str, got: usize| Err(Failure::Invalid(format!("{what} has {got} entries for {count} tokens")));
         if count == 0 {
             return Err(Failure::Invalid("the file has no tokens".to_string()));
         }

@@ -37,12 +37,7 @@ impl Pieces {
         let rule = Rule::of(tokenizer.get_decoder())?;
         let added = tokenizer.get_added_vocabulary();
         let count = tokenizer.get_vocab_size(true);
-        let mut pieces = Pieces {
-            bytes: Vec::new(),
-            offsets: vec![0],
-            flags: Vec::new(),
-            leading: rule.leading,
-        };
+        let mut pieces = Pieces { bytes: Vec::new(), offsets: vec![0], flags: Vec::new(), leading: rule.leading };
         let (mut found, mut id) = (0, 0u32);
         // Ids may have holes (padding rows of the embedding), but not endless ones.
         while found < count && (id as usize) < count + (1 << 20) {
@@ -93,10 +88,7 @@ struct Rule {
 
 impl Rule {
     fn of(decoder: Option<&DecoderWrapper>) -> Outcome<Rule> {
-        let mut rule = Rule {
-            steps: Vec::new(),
-            leading: LeadingSpace::Keep,
-        };
+        let mut rule = Rule { steps: Vec::new(), leading: LeadingSpace::Keep };
         match decoder {
             // Without a decoder the crate joins tokens with spaces.
             None => {
@@ -200,8 +192,19 @@ fn word_piece(token: &str, prefix: &str, cleanup: bool) -> String {
     if !cleanup {
         return joined;
     }
-    let pairs = [(" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"),
-        (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re")];
+    let pairs = [
+        (" .", "."),
+        (" ?", "?"),
+        (" !", "!"),
+        (" ,", ","),
+        (" ' ", "'"),
+        (" n't", "n't"),
+        (" 'm", "'m"),
+        (" do not", " don't"),
+        (" 's", "'s"),
+        (" 've", "'ve"),
+        (" 're", "'re"),
+    ];
     pairs.iter().fold(joined, |text, (from, to)| text.replace(from, to))
 }
 

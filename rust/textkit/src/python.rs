@@ -9,6 +9,9 @@ use minijinja::{Error, ErrorKind};
 /// Deeper indents are refused: a template could ask for gigabytes.
 pub const MAX_INDENT: usize = 256;
 
+/// Longer JSON is refused: deep nesting multiplies the indent.
+const MAX_JSON_BYTES: usize = 64 << 20;
+
 /// A float that Python and the template engine print differently (`1e-05`). It prints right and still is a number.
 #[derive(Debug)]
 pub struct Float(pub f64);
@@ -87,6 +90,10 @@ impl JsonStyle {
     }
 
     fn write(&self, value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+        if out.len() > MAX_JSON_BYTES {
+            let words = format!("JSON is at most {MAX_JSON_BYTES} bytes");
+            return Err(Error::new(ErrorKind::InvalidOperation, words));
+        }
         if let Some(x) = as_float(value) {
             let text = if x.is_nan() {
                 "NaN".to_string()
@@ -177,7 +184,7 @@ impl JsonStyle {
                 '\t' => out.push_str("\\t"),
                 '\u{8}' => out.push_str("\\b"),
                 '\u{c}' => out.push_str("\\f"),
-                c if (c as u32) < 0x20 || (self.ensure_ascii && !c.is_ascii() ) => {
+                c if (c as u32) < 0x20 || (self.ensure_ascii && !c.is_ascii()) => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         write!(out, "\\u{unit:04x}").ok();
                     }
@@ -311,7 +318,17 @@ struct Clock {
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 
@@ -383,8 +400,15 @@ mod tests {
     #[test]
     fn floats_print_as_in_python() {
         for (x, want) in [
-            (1e-5, "1e-05"), (1e16, "1e+16"), (0.0001, "0.0001"), (1.0, "1.0"), (-0.0, "-0.0"), (1.5e300, "1.5e+300"),
-            (123456789012345680.0, "1.2345678901234568e+17"), (0.1, "0.1"), (1e15, "1000000000000000.0"),
+            (1e-5, "1e-05"),
+            (1e16, "1e+16"),
+            (0.0001, "0.0001"),
+            (1.0, "1.0"),
+            (-0.0, "-0.0"),
+            (1.5e300, "1.5e+300"),
+            (123456789012345680.0, "1.2345678901234568e+17"),
+            (0.1, "0.1"),
+            (1e15, "1000000000000000.0"),
         ] {
             assert_eq!(float_repr(x), want);
             assert_eq!(float_value(x).to_string(), want);
@@ -402,8 +426,10 @@ mod tests {
     fn dates() {
         // 2024-02-29 13:05:09, a Thursday and day 60 of a leap year
         let s = 1_709_211_909;
-        assert_eq!(strftime("%d %b %Y|%B %-d|%A %a|%H:%M:%S|%I%p|%j|%y|%%|%F %T", s),
-            "29 Feb 2024|February 29|Thursday Thu|13:05:09|01PM|060|24|%|2024-02-29 13:05:09");
+        assert_eq!(
+            strftime("%d %b %Y|%B %-d|%A %a|%H:%M:%S|%I%p|%j|%y|%%|%F %T", s),
+            "29 Feb 2024|February 29|Thursday Thu|13:05:09|01PM|060|24|%|2024-02-29 13:05:09"
+        );
         assert_eq!(strftime("%Y-%m-%d %-d %-m", 86_400 * 366), "1971-01-02 2 1");
         assert_eq!(strftime("%Y-%m-%d", -1), "1969-12-31");
     }

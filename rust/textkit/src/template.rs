@@ -13,7 +13,7 @@ use crate::python::{self, JsonStyle, MAX_INDENT};
 use crate::{invalid, Failure, Outcome};
 
 /// Work that one rendering may do, in engine instructions: far beyond any conversation, an end for a hostile template.
-const FUEL: u64 = 500_000_000;
+const FUEL: u64 = 20_000_000;
 const NAME: &str = "chat";
 
 thread_local! {
@@ -199,7 +199,8 @@ fn to_json(
         }
     };
     let ensure_ascii = option(ensure_ascii, "ensure_ascii")?.is_some_and(|value| value.is_true());
-    let indent = option(indent, "indent")?.filter(|value| !value.is_none()).map(|value| indent_text(&value)).transpose()?;
+    let indent =
+        option(indent, "indent")?.filter(|value| !value.is_none()).map(|value| indent_text(&value)).transpose()?;
     let separators = option(separators, "separators")?.filter(|value| !value.is_none());
     let sort_keys = option(None, "sort_keys")?.is_some_and(|value| value.is_true());
     kwargs.assert_all_used()?;
@@ -207,13 +208,7 @@ fn to_json(
         Some(pair) => (pair.get_item_by_index(0)?.to_string(), pair.get_item_by_index(1)?.to_string()),
         None => ((if indent.is_some() { "," } else { ", " }).to_string(), ": ".to_string()),
     };
-    let style = JsonStyle {
-        ensure_ascii,
-        indent,
-        item_separator,
-        key_separator,
-        sort_keys,
-    };
+    let style = JsonStyle { ensure_ascii, indent, item_separator, key_separator, sort_keys };
     style.dumps(value).map(Value::from)
 }
 

@@ -101,13 +101,7 @@ impl TextTokenizer {
         let mut plain = inner.get_added_vocabulary().clone();
         plain.set_encode_special_tokens(true);
         let pieces = Pieces::of(&inner)?;
-        Ok(TextTokenizer {
-            inner,
-            plain,
-            prefix,
-            suffix,
-            pieces,
-        })
+        Ok(TextTokenizer { inner, plain, prefix, suffix, pieces })
     }
 
     /// `add_special` puts the special tokens around the text that the files ask for.
@@ -164,10 +158,7 @@ fn promised_by_json(values: &[Value]) -> Outcome<Vec<Promised>> {
         .map(|value| {
             let id = value["id"].as_u64().and_then(|id| u32::try_from(id).ok());
             let id = id.ok_or_else(|| Failure::Invalid(format!("tokenizer.json: added token without id: {value}")))?;
-            Ok(Promised {
-                id,
-                token: added_token(value)?,
-            })
+            Ok(Promised { id, token: added_token(value)? })
         })
         .collect()
 }
@@ -247,10 +238,7 @@ fn surroundings(inner: &Tokenizer, config: &Config) -> Outcome<(Vec<u32>, Vec<u3
             Some(true) => token_text(token).and_then(|text| inner.token_to_id(text)).into_iter().collect(),
             _ => Vec::new(),
         };
-        return Ok((
-            id(config.add_bos_token, &config.bos_token),
-            id(config.add_eos_token, &config.eos_token),
-        ));
+        return Ok((id(config.add_bos_token, &config.bos_token), id(config.add_eos_token, &config.eos_token)));
     }
     const MARK: u32 = u32::MAX;
     let mark = Encoding::from_tokens(vec![Token::new(MARK, "a".to_string(), (0, 1))], 0);

@@ -7,15 +7,27 @@ use std::path::PathBuf;
 use textkit::tokenizer::Specials;
 
 const VOCABULARIES: [&str; 14] = [
-    "command-r", "deepseek-coder", "deepseek-llm", "falcon", "gemma-4", "gpt-2", "llama-bpe", "llama-spm", "mpt", "phi-3",
-    "qwen2", "qwen35", "refact", "starcoder",
+    "command-r",
+    "deepseek-coder",
+    "deepseek-llm",
+    "falcon",
+    "gemma-4",
+    "gpt-2",
+    "llama-bpe",
+    "llama-spm",
+    "mpt",
+    "phi-3",
+    "qwen2",
+    "qwen35",
+    "refact",
+    "starcoder",
 ];
 
 /// The folder that `tools/fetch_test_data.py` fills.
 fn models_dir() -> Option<PathBuf> {
-    let root = std::env::var_os("PENSTOCK_TEST_DATA").map(PathBuf::from).or_else(|| {
-        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/penstock/test-data"))
-    })?;
+    let root = std::env::var_os("PENSTOCK_TEST_DATA")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/penstock/test-data")))?;
     let models = root.join("llama_cpp_python-0.3.36/vendor/llama.cpp/models");
     models.is_dir().then_some(models)
 }

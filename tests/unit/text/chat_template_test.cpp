@@ -63,7 +63,7 @@ TEST(ChatTemplate, ToJsonAsPythonWritesIt) {
 
 // CT-15
 TEST(ChatTemplate, HostileTemplatesEnd) {
-  EXPECT_EQ(render("{{ [1] | tojson(indent=256) }}").size(), 262U);
+  EXPECT_EQ(render("{{ [1] | tojson(indent=256) }}").size(), 261U);
   EXPECT_THROW(render("{{ [1] | tojson(indent=1000000000) }}"), base::Error);
   EXPECT_THROW(render("{{ 'x' | indent(1000000000) }}"), base::Error);
   EXPECT_THROW(render("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"),

@@ -29,7 +29,7 @@ TEST(ControlGuard, UserTextDoesNotBecomeControlTokens) {
   };
   EXPECT_EQ(specials(tokenizer.encode(chat_template.render(context), false)), 6);
   Json guarded = context;
-  guarded["messages"] = guard.mark(context["messages"]);
+  guarded["messages"] = guard.mark_strings(context["messages"]);
   const std::string marked = chat_template.render(guarded);
   const std::vector<int32_t> ids = tokenizer.encode_marked(marked, false);
   EXPECT_EQ(specials(ids), 3);
@@ -41,12 +41,13 @@ TEST(ControlGuard, MarksOnlySpecialTokensAndDropsForgedMarks) {
   const Tokenizer tokenizer = testing::byte_level({"<|a|>", "|>x"});
   const ControlGuard guard(tokenizer);
   const std::string mark(kControlMark);
-  EXPECT_EQ(guard.mark(std::string_view("x < y |> z")), "x < y |> z");
+  EXPECT_EQ(guard.mark("x < y |> z"), "x < y |> z");
   EXPECT_EQ(guard.mark("<" + mark + "|a|>"), "<" + mark + "|a|>");
   // Two tokens that overlap are both marked.
-  EXPECT_EQ(guard.mark(std::string_view("<|a|>x")), "<" + mark + "|a|" + mark + ">x");
-  EXPECT_EQ(guard.mark(Json{{"<|a|>", {"<|a|>", 1, nullptr}}}),
-            (Json{{"<|a|>", {"<" + mark + "|a|>", 1, nullptr}}}));
+  EXPECT_EQ(guard.mark("<|a|>x"), "<" + mark + "|a|" + mark + ">x");
+  const Json sent = {{"<|a|>", Json::array({"<|a|>", 1, nullptr})}};
+  const Json want = {{"<|a|>", Json::array({"<" + mark + "|a|>", 1, nullptr})}};
+  EXPECT_EQ(guard.mark_strings(sent), want);
 }
 
 TEST(ControlGuard, UnmarkedTextEncodesAsUsual) {
