@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,11 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// Of all threads: on a busy machine it says more than the wall clock.
+double cpu_ms_since(std::clock_t start) {
+  return static_cast<double>(std::clock() - start) * 1e3 / CLOCKS_PER_SEC;
+}
+
 class Runner {
  public:
   Runner(const Options& o, const models::ModelFiles& files)
@@ -75,16 +81,21 @@ class Runner {
 
   void run() {
     reset();
+    const std::clock_t prefill_cpu = std::clock();
     const auto start = Clock::now();
     for (int32_t at = 0; at < options_.prompt; at += 512) step(at, std::min(512, options_.prompt - at), 0, 1);
     const double prefill = seconds_since(start);
+    const double prefill_ms = cpu_ms_since(prefill_cpu);
     for (int32_t slot = 1; slot < options_.batch; ++slot)
       for (int32_t at = 0; at < options_.prompt; at += 512)
         step(at, std::min(512, options_.prompt - at), slot, 1);
+    const std::clock_t decode_cpu = std::clock();
     const auto decode_start = Clock::now();
     uint64_t hash = 0;
     for (int32_t i = 0; i < options_.tokens; ++i) hash = step(options_.prompt + i, 1, 0, options_.batch);
     const double decode = seconds_since(decode_start);
+    std::printf("processor time: prefill %.1f ms, decode %.2f ms a step   ", prefill_ms,
+                cpu_ms_since(decode_cpu) / options_.tokens);
     std::printf(
         "prefill %d: %.1f tok/s   decode x%d: %.1f tok/s (%.2f ms a step, %.1f GB/s)   tokens %016llx\n",
         options_.prompt, options_.prompt / prefill, options_.batch, options_.tokens * options_.batch / decode,

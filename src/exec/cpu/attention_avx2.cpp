@@ -21,17 +21,18 @@ void score_panels(const AttendTile& tile, const AttendQueries& queries, int i, i
 #pragma GCC unroll 4
     for (int p = 0; p < P; ++p) sum[n][p][0] = sum[n][p][1] = _mm256_setzero_ps();
   for (int64_t d = 0; d < dim; ++d) {
-    __m256 value[N];
-#pragma GCC unroll 6
-    for (int n = 0; n < N; ++n) value[n] = _mm256_set1_ps(q[n * tile.value_stride + d]);
+    __m256 key[P][2];
 #pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) {
+    for (int p = 0; p < P; ++p)
 #pragma GCC unroll 2
-      for (int h = 0; h < 2; ++h) {
-        const __m256 key = _mm256_loadu_ps(keys + p * panel + d * kPanelKeys + 8 * h);
+      for (int h = 0; h < 2; ++h) key[p][h] = _mm256_loadu_ps(keys + p * panel + d * kPanelKeys + 8 * h);
 #pragma GCC unroll 6
-        for (int n = 0; n < N; ++n) sum[n][p][h] = _mm256_fmadd_ps(value[n], key, sum[n][p][h]);
-      }
+    for (int n = 0; n < N; ++n) {
+      const __m256 value = _mm256_set1_ps(q[n * tile.value_stride + d]);
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; ++h) sum[n][p][h] = _mm256_fmadd_ps(value, key[p][h], sum[n][p][h]);
     }
   }
   const __m256 scale = _mm256_set1_ps(queries.scale);
@@ -122,14 +123,14 @@ void add_values(const AttendTile& tile, const AttendQueries& queries, int i, Ran
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) sum[n][v] = _mm256_loadu_ps(acc + n * stride + 8 * v);
   for (int64_t key = keys.first; key < keys.last; ++key) {
-    __m256 weight[N];
-#pragma GCC unroll 6
-    for (int n = 0; n < N; ++n) weight[n] = _mm256_set1_ps(weights[n * kTileKeys + key]);
+    __m256 value[V];
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      const __m256 value = _mm256_loadu_ps(tile.values + key * stride + d + 8 * v);
+    for (int v = 0; v < V; ++v) value[v] = _mm256_loadu_ps(tile.values + key * stride + d + 8 * v);
 #pragma GCC unroll 6
-      for (int n = 0; n < N; ++n) sum[n][v] = _mm256_fmadd_ps(weight[n], value, sum[n][v]);
+    for (int n = 0; n < N; ++n) {
+      const __m256 weight = _mm256_set1_ps(weights[n * kTileKeys + key]);
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) sum[n][v] = _mm256_fmadd_ps(weight, value[v], sum[n][v]);
     }
   }
 #pragma GCC unroll 6

@@ -20,6 +20,8 @@ void unpack_strip(const PackedCodes& w, const uint8_t* strip, int which, const P
   uint8_t* to = panel.codes + which * 32;
   float* scales = panel.scales + which * 16;
   for (int64_t g = 0; g < w.groups(); ++g, strip += w.block_bytes(), scales += 32) {
+    for (int64_t line = 0; line < w.block_bytes(); line += 64)  // the same strip of the next panel
+      _mm_prefetch(reinterpret_cast<const char*>(strip + 2 * w.strip_bytes() + line), _MM_HINT_T1);
     _mm256_storeu_ps(scales, load_scales(w.scale_type, strip + code_bytes));
     _mm256_storeu_ps(scales + 8, load_scales(w.scale_type, strip + code_bytes + half_bytes));
     for (int64_t at = 0; at < code_bytes; at += 32, to += 128) {

@@ -34,6 +34,8 @@ static void strips_tile(const PackedCodes& w, const QuantRows& x, const StripPai
 #pragma GCC unroll 2
     for (int s = 0; s < S; ++s) {
       const uint8_t* block = pair.at[s] + offset;
+      // Without this the broadcast activations of the first strip are kept on the stack for the second.
+      if (MT > 1) asm volatile("" ::: "memory");
 #pragma GCC unroll 4
       for (int line = 0; line < Block::kLines; ++line)
         _mm_prefetch(reinterpret_cast<const char*>(block + 1024 + 64 * line), _MM_HINT_T0);

@@ -6,13 +6,29 @@ namespace penstock::exec::cpu {
 
 namespace {
 
-/// Calls part(i, mask) for each 8 of n elements; the mask has the lanes that exist.
-template <class Part>
-inline __attribute__((always_inline)) void by_eight(int64_t n, Part part) {
-  const __m256i all = _mm256_set1_epi32(-1);
+/// Eight elements, and the last few of a row. Masked stores are slow here, so whole vectors avoid them.
+struct Whole {
+  static __m256 load(const float* at) { return _mm256_loadu_ps(at); }
+  static void store(float* at, __m256 value) { _mm256_storeu_ps(at, value); }
+  static __m256 keep(__m256 value, __m256 /*otherwise*/) { return value; }
+};
+
+struct Part {
+  __m256i mask;
+
+  __m256 load(const float* at) const { return _mm256_maskload_ps(at, mask); }
+  void store(float* at, __m256 value) const { _mm256_maskstore_ps(at, mask, value); }
+  __m256 keep(__m256 value, __m256 otherwise) const {
+    return _mm256_blendv_ps(otherwise, value, _mm256_castsi256_ps(mask));
+  }
+};
+
+/// Calls step(i, lanes) for each 8 of n elements.
+template <class Step>
+inline __attribute__((always_inline)) void by_eight(int64_t n, Step step) {
   int64_t i = 0;
-  for (; i + 8 <= n; i += 8) part(i, all);
-  if (i < n) part(i, first_lanes(n - i));
+  for (; i + 8 <= n; i += 8) step(i, Whole{});
+  if (i < n) step(i, Part{first_lanes(n - i)});
 }
 
 /// The codes of 8 values and their sum so far.
@@ -81,17 +97,17 @@ void rms_norm_avx2(const float* x, const float* weight, int64_t n, float eps, fl
   const __m256 all = _mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3]));
   const float mean = fold(all) / static_cast<float>(n) + eps;
   const __m256 inverse = _mm256_set1_ps(1.0f / _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(mean))));
-  by_eight(n, [&](int64_t at, __m256i mask) {
-    const __m256 v = _mm256_mul_ps(_mm256_maskload_ps(x + at, mask), inverse);
-    _mm256_maskstore_ps(out + at, mask, _mm256_mul_ps(v, _mm256_maskload_ps(weight + at, mask)));
+  by_eight(n, [&](int64_t at, auto lanes) {
+    const __m256 v = _mm256_mul_ps(lanes.load(x + at), inverse);
+    lanes.store(out + at, _mm256_mul_ps(v, lanes.load(weight + at)));
   });
 }
 
 void activate_avx2(Gate function, const float* gate, const float* up, int64_t n, float* out) {
   if (function == Gate::kGelu) return activate_scalar(function, gate, up, n, out);
   const __m256 one = _mm256_set1_ps(1.0f), sign = _mm256_set1_ps(-0.0f);
-  by_eight(n, [&](int64_t i, __m256i mask) {
-    const __m256 x = _mm256_maskload_ps(gate + i, mask);
+  by_eight(n, [&](int64_t i, auto lanes) {
+    const __m256 x = lanes.load(gate + i);
     __m256 u = _mm256_xor_ps(x, sign);
     if (function == Gate::kGeluTanh) {
       u = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_mul_ps(x, _mm256_set1_ps(0.0356774081f)),
@@ -99,86 +115,77 @@ void activate_avx2(Gate function, const float* gate, const float* up, int64_t n,
       u = _mm256_mul_ps(_mm256_set1_ps(-2.0f), u);
     }
     const __m256 y = _mm256_div_ps(x, _mm256_add_ps(one, exp_lanes(u)));
-    _mm256_maskstore_ps(out + i, mask, _mm256_mul_ps(y, _mm256_maskload_ps(up + i, mask)));
+    lanes.store(out + i, _mm256_mul_ps(y, lanes.load(up + i)));
   });
 }
 
 void add_avx2(const float* x, int64_t n, float* y) {
-  by_eight(n, [&](int64_t i, __m256i mask) {
-    _mm256_maskstore_ps(y + i, mask,
-                        _mm256_add_ps(_mm256_maskload_ps(y + i, mask), _mm256_maskload_ps(x + i, mask)));
+  by_eight(n, [&](int64_t i, auto lanes) {
+    lanes.store(y + i, _mm256_add_ps(lanes.load(y + i), lanes.load(x + i)));
   });
 }
 
 void rotate_avx2(float* x, const float* cos, const float* sin, int64_t half) {
-  by_eight(half, [&](int64_t i, __m256i mask) {
-    const __m256 a = _mm256_maskload_ps(x + i, mask), b = _mm256_maskload_ps(x + half + i, mask);
-    const __m256 c = _mm256_maskload_ps(cos + i, mask), s = _mm256_maskload_ps(sin + i, mask);
-    _mm256_maskstore_ps(x + i, mask, _mm256_fmsub_ps(a, c, _mm256_mul_ps(b, s)));
-    _mm256_maskstore_ps(x + half + i, mask, _mm256_fmadd_ps(b, c, _mm256_mul_ps(a, s)));
+  by_eight(half, [&](int64_t i, auto lanes) {
+    const __m256 a = lanes.load(x + i), b = lanes.load(x + half + i);
+    const __m256 c = lanes.load(cos + i), s = lanes.load(sin + i);
+    lanes.store(x + i, _mm256_fmsub_ps(a, c, _mm256_mul_ps(b, s)));
+    lanes.store(x + half + i, _mm256_fmadd_ps(b, c, _mm256_mul_ps(a, s)));
   });
 }
 
 void to_f16_avx2(const float* x, int64_t n, uint16_t* out) {
   const __m256 high = _mm256_set1_ps(65504.0f), low = _mm256_set1_ps(-65504.0f);
-  by_eight(n, [&](int64_t i, __m256i mask) {
-    const __m256 v = _mm256_max_ps(low, _mm256_min_ps(high, _mm256_maskload_ps(x + i, mask)));
-    const __m128i half = _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
-    if (i + 8 <= n) {
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), half);
-    } else {
-      alignas(16) uint16_t lanes[8];
-      _mm_store_si128(reinterpret_cast<__m128i*>(lanes), half);
-      __builtin_memcpy(out + i, lanes, static_cast<size_t>(n - i) * 2);
-    }
-  });
+  const auto round = [&](__m256 value) {
+    return _mm256_cvtps_ph(_mm256_max_ps(low, _mm256_min_ps(high, value)), _MM_FROUND_TO_NEAREST_INT);
+  };
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), round(_mm256_loadu_ps(x + i)));
+  if (i == n) return;
+  alignas(16) uint16_t rest[8];
+  _mm_store_si128(reinterpret_cast<__m128i*>(rest), round(_mm256_maskload_ps(x + i, first_lanes(n - i))));
+  __builtin_memcpy(out + i, rest, static_cast<size_t>(n - i) * 2);
 }
 
 void from_f16_avx2(const uint16_t* x, int64_t n, float* out) {
-  by_eight(n, [&](int64_t i, __m256i mask) {
-    alignas(16) uint16_t lanes[8] = {};
-    const uint16_t* from = x + i;
-    if (i + 8 > n) {
-      __builtin_memcpy(lanes, from, static_cast<size_t>(n - i) * 2);
-      from = lanes;
-    }
-    const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    _mm256_maskstore_ps(out + i, mask, _mm256_cvtph_ps(half));
-  });
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
+  if (i == n) return;
+  alignas(16) uint16_t rest[8] = {};
+  __builtin_memcpy(rest, x + i, static_cast<size_t>(n - i) * 2);
+  const __m128i half = _mm_load_si128(reinterpret_cast<const __m128i*>(rest));
+  _mm256_maskstore_ps(out + i, first_lanes(n - i), _mm256_cvtph_ps(half));
 }
 
 void softcap_avx2(float* x, int64_t n, float cap) {
   const __m256 inverse = _mm256_set1_ps(2.0f / cap), top = _mm256_set1_ps(cap);
   const __m256 one = _mm256_set1_ps(1.0f), two = _mm256_set1_ps(2.0f);
-  by_eight(n, [&](int64_t i, __m256i mask) {
-    const __m256 e = exp_lanes(_mm256_mul_ps(_mm256_maskload_ps(x + i, mask), inverse));
+  by_eight(n, [&](int64_t i, auto lanes) {
+    const __m256 e = exp_lanes(_mm256_mul_ps(lanes.load(x + i), inverse));
     const __m256 tanh = _mm256_sub_ps(one, _mm256_div_ps(two, _mm256_add_ps(one, e)));
-    _mm256_maskstore_ps(x + i, mask, _mm256_mul_ps(top, tanh));
+    lanes.store(x + i, _mm256_mul_ps(top, tanh));
   });
 }
 
 LogitBlock logit_block_avx2(const float* logits, int64_t n) {
   const __m256 lowest = _mm256_set1_ps(-__builtin_inff());
   __m256 best = lowest;
-  by_eight(n, [&](int64_t i, __m256i mask) {
-    const __m256 v = _mm256_maskload_ps(logits + i, mask);
-    best = _mm256_max_ps(_mm256_blendv_ps(lowest, v, _mm256_castsi256_ps(mask)), best);
+  by_eight(n, [&](int64_t i, auto lanes) {
+    best = _mm256_max_ps(lanes.keep(lanes.load(logits + i), lowest), best);
   });
   LogitBlock block{fold_max(best), 0, 0};
   const __m256 top = _mm256_set1_ps(block.max);
-  for (int64_t i = 0; i < n; i += 8) {
-    const __m256i mask = first_lanes(n - i < 8 ? n - i : 8);
-    const __m256 same = _mm256_cmp_ps(_mm256_maskload_ps(logits + i, mask), top, _CMP_EQ_OQ);
-    const int hits = _mm256_movemask_ps(_mm256_and_ps(same, _mm256_castsi256_ps(mask)));
-    if (hits == 0) continue;
-    block.argmax = static_cast<int32_t>(i + __builtin_ctz(static_cast<unsigned>(hits)));
-    break;
-  }
-  if (block.max == -__builtin_inff()) block.argmax = 0;
+  int64_t at = 0;
+  for (; at + 8 <= n; at += 8)
+    if (_mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(logits + at), top, _CMP_EQ_OQ)) != 0) break;
+  while (at < n && logits[at] != block.max) ++at;
+  block.argmax = at < n && block.max > -__builtin_inff() ? static_cast<int32_t>(at) : 0;
   __m256 sum = _mm256_setzero_ps();
-  by_eight(n, [&](int64_t i, __m256i mask) {
-    const __m256 e = exp_lanes(_mm256_sub_ps(_mm256_maskload_ps(logits + i, mask), top));
-    sum = _mm256_add_ps(sum, _mm256_and_ps(e, _mm256_castsi256_ps(mask)));
+  by_eight(n, [&](int64_t i, auto lanes) {
+    const __m256 e = exp_lanes(_mm256_sub_ps(lanes.load(logits + i), top));
+    sum = _mm256_add_ps(sum, lanes.keep(e, _mm256_setzero_ps()));
   });
   block.sum_exp = fold(sum);
   return block;
