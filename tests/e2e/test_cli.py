@@ -79,7 +79,7 @@ def test_interrupt_is_status_130(binary, smollm2):
 
 
 def test_run_answers_once(penstock, smollm2):
-    assert penstock("run", smollm2, "What is the capital of France?", "--temperature", "0").stdout.strip() != ""
+    assert penstock("run", smollm2, "What is the capital of France?", "--temperature", "0", "--max-tokens", "16").stdout.strip() != ""
 
 
 def test_run_keeps_the_history_and_clears_it(penstock, smollm2):
