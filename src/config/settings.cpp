@@ -117,9 +117,15 @@ void apply_file(const std::filesystem::path& path, Loaded& loaded) {
   }
 }
 
+/// Names of this family that the set-up script and the tests read, and that are no settings.
+bool is_of_tools(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"PENSTOCK_BUILD_DIR", "PENSTOCK_JOBS", "PENSTOCK_TEST_MODEL"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 void apply_environment(const Environment& environment, Loaded& loaded) {
   for (const auto& [name, value] : environment.values()) {
-    if (!name.starts_with("PENSTOCK_")) continue;
+    if (!name.starts_with("PENSTOCK_") || is_of_tools(name)) continue;
     const auto all = options();
     const auto option =
         std::find_if(all.begin(), all.end(), [&](const Option& o) { return o.environment == name; });

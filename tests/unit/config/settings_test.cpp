@@ -123,6 +123,7 @@ TEST_F(SettingsTest, BytesTakeSuffixes) {
 
 TEST_F(SettingsTest, UnknownNamesInTheFileAreErrorsAndInTheEnvironmentWarnings) {
   values_["PENSTOCK_PROT"] = "1";
+  values_["PENSTOCK_JOBS"] = "2";  // of the set-up script
   EXPECT_THAT(load_all().warnings, ElementsAre(HasSubstr("PENSTOCK_PROT")));
   file_ = write("c.json", R"({"prot": 1})");
   EXPECT_THAT(error(), HasSubstr("'prot'"));
