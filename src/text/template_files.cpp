@@ -47,6 +47,12 @@ std::optional<TemplateChoice> choice_of(const Json& value, const std::string& or
 }
 
 Json parse(std::string_view text, const std::string& origin) {
+  // Added tokens fill most of such a file, and an ordered object looks through all its keys for each new one.
+  const auto keep = [](int depth, Json::parse_event_t event, Json& parsed) {
+    return event != Json::parse_event_t::key || depth != 1 || parsed != "added_tokens_decoder";
+  };
+  Json json = Json::parse(text, keep, /*allow_exceptions=*/false);
+  if (!json.is_discarded()) return json;
   try {
     return base::parse_python_json(text, origin);
   } catch (const base::Error& error) {

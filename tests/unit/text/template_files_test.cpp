@@ -49,6 +49,9 @@ TEST(TemplateFiles, SpecialTokens) {
   EXPECT_EQ(specials.bos, std::nullopt);
   EXPECT_EQ(specials.eos, "</s>");
   EXPECT_EQ(specials.pad, "<pad>");
+  EXPECT_EQ(template_specials(R"({"added_tokens_decoder": {"1": {"content": "x"}}, "eos_token": "e"})").eos,
+            "e");
+  EXPECT_EQ(template_specials(R"({"eos_token": "e", "model_max_length": Infinity})").eos, "e");
   EXPECT_EQ(template_specials("").eos, std::nullopt);
 }
 
