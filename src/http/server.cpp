@@ -9,6 +9,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <sys/resource.h>
 
 #include "http/listener.h"
 #include "http/server_state.h"
@@ -21,6 +22,15 @@ namespace {
 
 // Connections over the limit that may wait for their 503; more than that are closed without a word.
 constexpr size_t kMostRefused = 64;
+constexpr size_t kOtherFiles = 1024;
+
+/// The usual limit of 1024 open files is less than the connections and the model's files need together.
+void raise_file_limit(size_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, wanted);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 /// One io thread. `sessions` is touched on that thread only.
 struct IoThread {
@@ -43,6 +53,7 @@ class Server::Impl {
 
   void start() {
     const ServerOptions& options = state_->options;
+    raise_file_limit(options.limits.max_connections + kMostRefused + kOtherFiles);
     listener_ = std::make_unique<Listener>(
         threads_[0]->context,
         [this]() -> net::io_context& { return threads_[turn_++ % threads_.size()]->context; },

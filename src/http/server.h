@@ -42,7 +42,9 @@ struct ServerOptions {
   /// Sees every response just before it is sent: CORS, request id.
   std::function<void(const Request&, Response&)> decorate;
 
-  /// Runs after the head and before route and body: a response refuses the request. Authentication, draining.
+  /// Runs after the head and before route and body: a response, or a thrown base::Error, refuses the request.
+  /// For authentication and host checks. Must let OPTIONS through where browsers may ask: a preflight has no
+  /// key.
   std::function<std::optional<Response>(const Request&)> gate;
 };
 

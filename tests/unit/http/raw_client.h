@@ -9,7 +9,7 @@
 
 namespace penstock::http::test {
 
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kPatience = std::chrono::seconds(60);
 
 class RawClient {
  public:

@@ -205,7 +205,7 @@ TEST_F(StreamTest, APeerThatTakesNothingForTheTimeLimitIsGone) {
   seen_.stream_options.buffer_bytes = 64 << 20;
   start();
   const auto client = open(0, 4096);
-  seen_.stream(0)->write(std::string(16 << 20, 'x'));
+  seen_.stream(0)->write(std::string(8 << 20, 'x'));
   EXPECT_TRUE(eventually([&] { return seen_.disconnects == 1; }));
   EXPECT_FALSE(seen_.stream(0)->write("more"));
 }
