@@ -1,6 +1,7 @@
 #include "exec/cpu/cpu_executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <set>
 #include <string>
@@ -175,6 +176,7 @@ void CpuExecutor::compute(const Batch& batch) {
   Step& step = context_->step;
   for (auto* list : {&step.ids, &step.positions, &step.slots, &step.logit_tokens}) list->clear();
   step.blocks.clear();
+  pool_->set_alone(guard_.alone());
   apply_edits(*context_, batch.table_edits);
   for (const Row& row : batch.rows)
     add_row(*context_, row, batch.tokens, tokens_[static_cast<size_t>(row.slot)]);
@@ -183,7 +185,7 @@ void CpuExecutor::compute(const Batch& batch) {
                                      std::to_string(context_->max_tokens) + " tokens; got " +
                                      std::to_string(step.n_tokens()));
   for (size_t g = 0; g < context_->plan->kv_groups.size(); ++g)
-    step.attention[g] = cut_attention(context_->plan->kv_groups[g], step.blocks, pool_->size());
+    step.attention[g] = cut_attention(context_->plan->kv_groups[g], step.blocks, pool_->active());
   logit_rows_ = logit_rows(batch);
   const size_t logits = static_cast<size_t>(step.n_logits()) * static_cast<size_t>(context_->plan->vocab);
   if (context_->logits.size() < logits) context_->logits.resize(logits);
@@ -191,10 +193,13 @@ void CpuExecutor::compute(const Batch& batch) {
 }
 
 void CpuExecutor::run_step() {
+  const auto start = std::chrono::steady_clock::now();
   pool_->run([this](int32_t thread) {
     turn_table(thread);
     for (const auto& operation : operations_) operation->run(*context_, thread);
   });
+  const std::chrono::duration<double> step = std::chrono::steady_clock::now() - start;
+  guard_.finished(step.count(), pool_->waited_seconds());
 }
 
 /// Cosines and sines of this thread's tokens; the barrier of the first operation covers them.

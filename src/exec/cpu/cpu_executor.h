@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "exec/cpu/contention_guard.h"
 #include "exec/cpu/operations.h"
 #include "exec/cpu/processor.h"
 #include "exec/executor.h"
@@ -42,6 +43,7 @@ class CpuExecutor final : public Executor {
   std::unique_ptr<WeightStore> weights_;
   std::vector<std::unique_ptr<CpuOperation>> operations_;
   std::unique_ptr<Context> context_;
+  ContentionGuard guard_;
 
   std::vector<SlotTokens> tokens_;  // of each slot
   std::vector<LogitRow> logit_rows_;

@@ -90,7 +90,7 @@ struct Context {
 
   float* buffer(ops::BufferId id) const { return buffers[static_cast<size_t>(id)].data(); }
   int64_t width(ops::BufferId id) const { return plan->buffers[static_cast<size_t>(id)].width; }
-  int32_t n_threads() const { return pool->size(); }
+  int32_t n_threads() const { return pool->active(); }
 
   /// A thread's share of n things.
   Range share(int64_t n, int32_t thread) const {

@@ -22,19 +22,21 @@ inline void relax() {
 }
 
 /// Spins until ready(); gives the processor away when the wait is long, as when a thread lost its core.
+/// Returns the seconds of a long wait.
 template <class Ready>
-void spin_until(Ready ready) {
-  for (int spins = 0; !ready(); ++spins) {
-    if (spins < kSpinsBeforeYield)
-      relax();
-    else
-      std::this_thread::yield();
+double spin_until(Ready ready) {
+  for (int spins = 0; spins < kSpinsBeforeYield; ++spins) {
+    if (ready()) return 0;
+    relax();
   }
+  const auto start = std::chrono::steady_clock::now();
+  while (!ready()) std::this_thread::yield();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
 
-ThreadPool::ThreadPool(int32_t threads) : size_(threads) {
+ThreadPool::ThreadPool(int32_t threads) : size_(threads), active_(threads) {
   for (int32_t i = 1; i < threads; ++i) threads_.emplace_back([this, i] { work(i); });
 }
 
@@ -48,12 +50,17 @@ void ThreadPool::run(const std::function<void(int32_t)>& job) {
   const DenormalScope scope(Denormals::kZero);
   job_ = &job;
   failed_.store(false, std::memory_order_relaxed);
+  waited_seconds_ = 0;
+  if (active_ == 1) {
+    job(0);
+    return;
+  }
   done_.value.store(0, std::memory_order_relaxed);
   generation_.value.fetch_add(1);
   if (sleepers_.value.load() > 0) generation_.value.notify_all();
   call(0);
   const auto others = static_cast<uint32_t>(size_ - 1);
-  spin_until([&] { return done_.value.load(std::memory_order_acquire) == others; });
+  waited_seconds_ += spin_until([&] { return done_.value.load(std::memory_order_acquire) == others; });
   job_ = nullptr;
   if (failed_.load()) {
     const std::exception_ptr error = std::exchange(error_, nullptr);
@@ -96,15 +103,16 @@ uint32_t ThreadPool::await_job(uint32_t seen) {
   return now;
 }
 
-void ThreadPool::barrier(int32_t /*thread*/) {
-  if (size_ == 1) return;
+void ThreadPool::barrier(int32_t thread) {
+  if (active_ == 1) return;
   const uint32_t phase = phase_.value.load(std::memory_order_relaxed);
   if (arrived_.value.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size_)) {
     arrived_.value.store(0, std::memory_order_relaxed);
     phase_.value.store(phase + 1, std::memory_order_release);
     return;
   }
-  spin_until([&] { return phase_.value.load(std::memory_order_acquire) != phase; });
+  const double waited = spin_until([&] { return phase_.value.load(std::memory_order_acquire) != phase; });
+  if (thread == 0) waited_seconds_ += waited;
 }
 
 }  // namespace penstock::exec::cpu

@@ -22,6 +22,13 @@ class ThreadPool {
 
   int32_t size() const { return size_; }
 
+  /// Threads that share the next or current job: all, or the caller alone.
+  int32_t active() const { return active_; }
+  void set_alone(bool alone) { active_ = alone ? 1 : size_; }
+
+  /// How long the caller waited for threads that came late in the last job. Short waits are not counted.
+  double waited_seconds() const { return waited_seconds_; }
+
   /// Calls job(thread) on every thread, the caller being thread 0, and returns when all are done. Denormals
   /// are zero meanwhile. A job must not throw unless it has no barrier; the first error is thrown here.
   void run(const std::function<void(int32_t)>& job);
@@ -39,6 +46,8 @@ class ThreadPool {
   uint32_t await_job(uint32_t seen);
 
   const int32_t size_;
+  int32_t active_;
+  double waited_seconds_ = 0;
   Flag generation_;  // jobs started; the highest bit stops the threads
   Flag done_;        // threads that finished the job
   Flag sleepers_;

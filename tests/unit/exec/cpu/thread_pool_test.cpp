@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "exec/cpu/contention_guard.h"
 #include "exec/cpu/processor.h"
 
 namespace penstock::exec::cpu {
@@ -59,6 +60,50 @@ TEST(ThreadPool, SleepsWithoutWorkAndWakesAgain) {
   std::atomic<int> calls{0};
   pool.run([&](int32_t) { ++calls; });
   EXPECT_EQ(calls.load(), 3);
+}
+
+TEST(ThreadPool, AloneTheCallerDoesTheWholeJob) {
+  ThreadPool pool(3);
+  for (const bool alone : {true, false, true}) {
+    pool.set_alone(alone);
+    std::atomic<int> calls{0};
+    pool.run([&](int32_t thread) {
+      pool.barrier(thread);
+      ++calls;
+    });
+    EXPECT_EQ(calls.load(), alone ? 1 : 3);
+    EXPECT_EQ(pool.active(), alone ? 1 : 3);
+  }
+}
+
+TEST(ThreadPool, CountsTheTimeThatTheCallerWaits) {
+  ThreadPool pool(2);
+  pool.run([&](int32_t thread) {
+    if (thread == 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    pool.barrier(thread);
+  });
+  EXPECT_GT(pool.waited_seconds(), 0.01);
+}
+
+TEST(ContentionGuard, RunsAloneWhileWaitingIsALossAndTriesAgain) {
+  ContentionGuard guard;
+  guard.finished(1.0, 0.4);
+  EXPECT_FALSE(guard.alone());
+  int32_t before = 0;
+  for (int round = 0; round < 6; ++round) {
+    guard.finished(1.0, 0.6);
+    int32_t alone = 0;
+    for (; guard.alone(); ++alone) guard.finished(1.0, 0);
+    EXPECT_GE(alone, before);
+    before = alone;
+  }
+  EXPECT_EQ(before, 64);
+  guard.finished(1.0, 0.1);
+  EXPECT_FALSE(guard.alone());
+  guard.finished(1.0, 0.6);
+  int32_t alone = 0;
+  for (; guard.alone(); ++alone) guard.finished(1.0, 0);
+  EXPECT_LT(alone, 64);
 }
 
 TEST(ThreadPool, DenormalsAreZeroInsideOnly) {
