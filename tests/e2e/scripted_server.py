@@ -96,10 +96,10 @@ class Server:
         self.host, _, port = self.url.removeprefix("http://").partition(":")
         self.port = int(port) if port.isdigit() else 0
 
-    def connect(self, timeout=30):
+    def connect(self, timeout=120):
         return socket.create_connection((self.host, self.port), timeout=timeout)
 
-    def request(self, method, path, body=None, headers=None, timeout=60):
+    def request(self, method, path, body=None, headers=None, timeout=180):
         connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         data = body if isinstance(body, (bytes, str, type(None))) else json.dumps(body)
         if isinstance(data, str):
@@ -147,7 +147,7 @@ class Server:
         assert found, name
         return int(found.group(1))
 
-    def wait_metric(self, name, value, seconds=10):
+    def wait_metric(self, name, value, seconds=60):
         until = time.monotonic() + seconds
         while self.metric(name) != value:
             assert time.monotonic() < until, f"{name} is {self.metric(name)}, not {value}"
@@ -164,7 +164,7 @@ class Server:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(10)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

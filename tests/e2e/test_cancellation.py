@@ -122,7 +122,7 @@ def test_CX_11_sigterm_drains(start):
     connection = server.open_stream()
     data = receive_until(connection, b'"content":"a')
     server.signal()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while server.get("/healthz").status != 503:
         assert time.monotonic() < until
     answer = server.chat()
@@ -130,7 +130,7 @@ def test_CX_11_sigterm_drains(start):
     assert server.get("/livez").status == 200
     data += receive_until(connection, b"[DONE]")
     assert "".join(re.findall(r'"content":"(a*)"', data.decode())) == "a" * 20, "what runs is finished"
-    assert server.process.wait(10) == 0
+    assert server.process.wait(60) == 0
 
 
 def test_CX_11_the_drain_has_a_limit(start):
@@ -141,7 +141,7 @@ def test_CX_11_the_drain_has_a_limit(start):
     server.signal()
     data = receive_until(connection, b"error")
     assert b"unavailable" in data + connection.recv(65536)
-    server.process.wait(20)
+    server.process.wait(60)
     assert time.monotonic() - begin >= 0.2
 
 
@@ -153,7 +153,7 @@ def test_CX_11_a_second_signal_exits(start):
     while server.get("/healthz").status != 503:
         pass
     server.signal(signal.SIGTERM)
-    assert server.process.wait(10) != 0
+    assert server.process.wait(60) != 0
     connection.close()
 
 

@@ -58,7 +58,7 @@ def failing_start(tmp_path, *arguments):
     script = tmp_path / "script.json"
     script.write_text('{"replies": [{"pieces": ["a"]}]}')
     done = subprocess.run([binary(), "serve", "--engine", f"scripted:{script}", *arguments], capture_output=True, text=True,
-                          timeout=30)
+                          timeout=120)
     assert done.returncode != 0
     return done.stderr
 
