@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "exec/block_table.h"
 #include "exec/host_sampling.h"
 
 namespace penstock::exec {
@@ -72,9 +73,7 @@ void ReferenceExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt
 Ticket ReferenceExecutor::forward(const Batch& batch) {
   for (const TableEdit& edit : batch.table_edits) {
     auto& table = slots_[static_cast<size_t>(edit.slot)].tables[static_cast<size_t>(edit.kv_group)];
-    if (table.size() <= static_cast<size_t>(edit.index))
-      table.resize(static_cast<size_t>(edit.index) + 1, -1);
-    table[static_cast<size_t>(edit.index)] = edit.block;
+    apply_edit(table, edit);
   }
   Step step{logit_rows(batch), {}, {}};
   for (const Row& row : batch.rows) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "exec/block_table.h"
 #include "exec/cpu/attend_work.h"
 #include "exec/cpu/context_setup.h"
 #include "quant/format.h"
@@ -116,9 +117,7 @@ void apply_edits(Context& context, std::span<const TableEdit> edits) {
     if (edit.block >= context.cache.n_blocks(edit.kv_group))
       throw Error(Code::kInternal,
                   "[exec.cpu.forward] block " + std::to_string(edit.block) + " is outside its KV group");
-    if (table.size() <= static_cast<size_t>(edit.index))
-      table.resize(static_cast<size_t>(edit.index) + 1, -1);
-    table[static_cast<size_t>(edit.index)] = edit.block;
+    apply_edit(table, edit);
   }
 }
 

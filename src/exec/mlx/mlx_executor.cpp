@@ -7,6 +7,7 @@
 #include <mlx/mlx.h>
 
 #include "base/error.h"
+#include "exec/block_table.h"
 #include "exec/host_sampling.h"
 #include "exec/mlx/mlx_matrix.h"
 
@@ -283,9 +284,7 @@ void MlxExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt) {
 Ticket MlxExecutor::forward(const Batch& batch) {
   for (const TableEdit& edit : batch.table_edits) {
     auto& table = state_->tables[static_cast<size_t>(edit.slot)][static_cast<size_t>(edit.kv_group)];
-    if (table.size() <= static_cast<size_t>(edit.index))
-      table.resize(static_cast<size_t>(edit.index) + 1, -1);
-    table[static_cast<size_t>(edit.index)] = edit.block;
+    apply_edit(table, edit);
   }
   State::Step step{logit_rows(batch), {}, {}};
   try {
