@@ -21,17 +21,6 @@ using base::Code;
 using base::Error;
 using quant::Matrix;
 
-Matrix dense_vector(const tensor::View& view, int64_t cols) {
-  Matrix matrix;
-  matrix.format = quant::find_format(view.dtype == tensor::DType::kF32   ? "f32"
-                                     : view.dtype == tensor::DType::kF16 ? "f16"
-                                                                         : "bf16");
-  matrix.rows = 1;
-  matrix.cols = cols;
-  matrix.codes = view;
-  return matrix;
-}
-
 /// Binds the weights of a safetensors checkpoint by their own names.
 class SafetensorsBinder {
  public:
@@ -51,7 +40,7 @@ class SafetensorsBinder {
   Matrix bind(const WeightSpec& spec) {
     if (!spec.vector)
       return quant::load_matrix(weights_, prefix_ + spec.name, spec.rows, spec.cols, quantization_);
-    return dense_vector(weights_.take(prefix_ + spec.name, {spec.cols}), spec.cols);
+    return quant::load_vector(weights_, prefix_ + spec.name, spec.cols);
   }
 
   void finish(bool tied_head) {
@@ -74,8 +63,7 @@ class GgufBinder {
     const bool sandwich = !spec_.norms.attention_post.empty();
     Matrix matrix;
     if (spec.vector) {
-      const std::string name = gguf_tensor_name(spec.name, sandwich);
-      matrix = dense_vector(weights_.take(name, {spec.cols}), spec.cols);
+      matrix = quant::load_vector(weights_, gguf_tensor_name(spec.name, sandwich), spec.cols);
     } else {
       const std::string name = gguf_tensor_name(spec.name + ".weight", sandwich);
       matrix = quant::load_gguf_matrix(weights_, name, spec.rows, spec.cols);

@@ -140,6 +140,14 @@ Matrix load_matrix(tensor::Weights& weights, std::string_view base, int64_t rows
   return matrix;
 }
 
+Matrix load_vector(tensor::Weights& weights, std::string_view name, int64_t cols) {
+  Matrix matrix = empty_matrix(1, cols, weights.full_name(name));
+  matrix.codes = weights.take(name, {cols});
+  matrix.format = &dense_format(matrix.codes, weights.full_name(name));
+  matrix.bits = static_cast<int>(tensor::size_bytes(matrix.codes.dtype)) * 8;
+  return matrix;
+}
+
 Matrix load_gguf_matrix(tensor::Weights& weights, std::string_view name, int64_t rows, int64_t cols) {
   const tensor::StoredTensor& stored = weights.take_stored(name);
   if (stored.shape != Shape{rows, cols}) {

@@ -17,6 +17,9 @@ namespace penstock::quant {
 Matrix load_matrix(tensor::Weights& weights, std::string_view base, int64_t rows, int64_t cols,
                    const Config& config);
 
+/// The vector `name` [cols] as a matrix of one row. Throws Error(kCorrupt) unless it is F32, F16 or BF16.
+Matrix load_vector(tensor::Weights& weights, std::string_view name, int64_t cols);
+
 /// One matrix of a GGUF file by its full tensor name ("blk.0.attn_q.weight").
 /// Throws Error: kCorrupt for a wrong shape, kUnsupported for a block format that is not read here.
 Matrix load_gguf_matrix(tensor::Weights& weights, std::string_view name, int64_t rows, int64_t cols);
