@@ -1,9 +1,12 @@
-// Every vector kernel of the CPU executor against its scalar twin, byte for byte, and the rule that a row's
-// bits do not depend on how many rows, strips or queries are computed with it.
+// Every kernel of every table that this processor can run against its scalar twin, byte for byte, and the
+// rule that a row's bits do not depend on how many rows, strips or queries are computed with it.
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -32,9 +35,35 @@ bool same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-const Kernels& best() {
-  return choose_kernels(Isa::kBest);
+std::string table_name(const Kernels* table) {
+  std::string name = table->name;
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
 }
+
+std::string name_of_table(const testing::TestParamInfo<const Kernels*>& info) {
+  return table_name(info.param);
+}
+
+/// The tables to test: all but the scalar one, which they are compared with; that one where there is no
+/// other.
+std::vector<const Kernels*> tables() {
+  std::vector<const Kernels*> found = available_kernels();
+  if (found.size() > 1) found.pop_back();
+  return found;
+}
+
+/// A test that runs on each table.
+class KernelTest : public testing::TestWithParam<const Kernels*> {
+ protected:
+  static const Kernels& table() { return *GetParam(); }
+
+ private:
+  DenormalScope denormals_{Denormals::kZero};  // as in a job
+};
+
+INSTANTIATE_TEST_SUITE_P(Tables, KernelTest, testing::ValuesIn(tables()), name_of_table);
 
 /// Random codes of one shape with sane scales.
 struct Codes {
@@ -113,16 +142,23 @@ const std::vector<Shape> kShapes = {
     {9, 128, 128, 5, ScaleType::kF16},   {9, 48, 16, 8, ScaleType::kF16},
 };
 
-std::string name_of(const testing::TestParamInfo<Shape>& info) {
-  return std::to_string(info.param.rows) + "x" + std::to_string(info.param.cols) + "_g" +
-         std::to_string(info.param.group) + "_" + std::to_string(info.param.bits) + "bit";
+using LinearCase = std::tuple<Shape, const Kernels*>;
+
+std::string name_of(const testing::TestParamInfo<LinearCase>& info) {
+  const auto& [shape, table] = info.param;
+  return std::to_string(shape.rows) + "x" + std::to_string(shape.cols) + "_g" + std::to_string(shape.group) +
+         "_" + std::to_string(shape.bits) + "bit_" + table_name(table);
 }
 
-class LinearTest : public testing::TestWithParam<Shape> {
+class LinearTest : public testing::TestWithParam<LinearCase> {
  protected:
-  LinearTest()
-      : codes_(GetParam().rows, GetParam().cols, GetParam().group, GetParam().bits, GetParam().type),
-        bias_(normal(static_cast<size_t>(GetParam().rows), 5)) {}
+  LinearTest() : LinearTest(std::get<Shape>(GetParam())) {}
+
+  explicit LinearTest(const Shape& shape)
+      : codes_(shape.rows, shape.cols, shape.group, shape.bits, shape.type),
+        bias_(normal(static_cast<size_t>(shape.rows), 5)) {}
+
+  static const Kernels& table() { return *std::get<const Kernels*>(GetParam()); }
 
   const PackedCodes& w() const { return codes_.view; }
 
@@ -149,21 +185,24 @@ class LinearTest : public testing::TestWithParam<Shape> {
 
   Codes codes_;
   std::vector<float> bias_;
+
+ private:
+  DenormalScope denormals_{Denormals::kZero};  // as in a job
 };
 
 TEST_P(LinearTest, CodesEqualTheScalarTwin) {
   const Rows x(13, w().cols, w().group, 1);
   for (const int32_t m : {1, 2, 3, 4, 7, 13}) {
     const QuantRows q = x.quantized(w().group, 0, m);
-    EXPECT_TRUE(same_bytes(codes(scalar_kernels(), q), codes(best(), q))) << m << " rows";
-    EXPECT_TRUE(same_bytes(codes(scalar_kernels(), q, true), codes(best(), q, true))) << m << " rows added";
+    EXPECT_TRUE(same_bytes(codes(scalar_kernels(), q), codes(table(), q))) << m << " rows";
+    EXPECT_TRUE(same_bytes(codes(scalar_kernels(), q, true), codes(table(), q, true))) << m << " rows added";
   }
 }
 
 TEST_P(LinearTest, CodesAreCloseToFloat) {
   const Rows x(2, w().cols, w().group, 2);
-  const std::vector<float> fast = codes(best(), x.quantized(w().group, 0, 2));
-  std::vector<float> slow = exact(best(), {x.x.data(), w().cols, 2});
+  const std::vector<float> fast = codes(table(), x.quantized(w().group, 0, 2));
+  std::vector<float> slow = exact(table(), {x.x.data(), w().cols, 2});
   double error = 0, size = 0;
   for (size_t i = 0; i < slow.size(); ++i) {
     slow[i] += bias_[i % static_cast<size_t>(w().rows)];
@@ -177,29 +216,37 @@ TEST_P(LinearTest, ExactEqualsTheScalarTwin) {
   const Rows x(13, w().cols, w().group, 3);
   for (const int32_t m : {1, 2, 3, 5, 13}) {
     const FloatRows rows = {x.x.data(), w().cols, m};
-    EXPECT_TRUE(same_bytes(exact(scalar_kernels(), rows), exact(best(), rows))) << m << " rows";
+    EXPECT_TRUE(same_bytes(exact(scalar_kernels(), rows), exact(table(), rows))) << m << " rows";
   }
 }
 
 TEST_P(LinearTest, ARowAloneEqualsARowAmongOthers) {
-  const Rows x(64, w().cols, w().group, 4);
-  for (const int32_t m : {2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 32, 33, 64}) {
-    const std::vector<float> fast = codes(best(), x.quantized(w().group, 0, m));
-    const std::vector<float> slow = exact(best(), {x.x.data(), w().cols, m});
+  constexpr int32_t kRows = 64;
+  const Rows x(kRows, w().cols, w().group, 4);
+  std::vector<std::vector<float>> fast_alone, slow_alone;
+  for (int32_t r = 0; r < kRows; ++r) {
+    fast_alone.push_back(codes(table(), x.quantized(w().group, r, 1)));
+    slow_alone.push_back(exact(table(), {x.x.data() + r * w().cols, w().cols, 1}));
+  }
+  const auto bytes = static_cast<size_t>(w().rows) * sizeof(float);
+  for (const int32_t m : {2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 32, 33, kRows}) {
+    const std::vector<float> fast = codes(table(), x.quantized(w().group, 0, m));
+    const std::vector<float> slow = exact(table(), {x.x.data(), w().cols, m});
     for (int32_t r = 0; r < m; ++r) {
-      const auto bytes = static_cast<size_t>(w().rows) * sizeof(float);
-      const std::vector<float> fast_alone = codes(best(), x.quantized(w().group, r, 1));
-      const std::vector<float> slow_alone = exact(best(), {x.x.data() + r * w().cols, w().cols, 1});
-      ASSERT_EQ(std::memcmp(fast.data() + r * w().rows, fast_alone.data(), bytes), 0) << r << " of " << m;
-      ASSERT_EQ(std::memcmp(slow.data() + r * w().rows, slow_alone.data(), bytes), 0) << r << " of " << m;
+      const auto row = static_cast<size_t>(r);
+      ASSERT_EQ(std::memcmp(fast.data() + r * w().rows, fast_alone[row].data(), bytes), 0)
+          << r << " of " << m;
+      ASSERT_EQ(std::memcmp(slow.data() + r * w().rows, slow_alone[row].data(), bytes), 0)
+          << r << " of " << m;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, LinearTest, testing::ValuesIn(kShapes), name_of);
+INSTANTIATE_TEST_SUITE_P(Shapes, LinearTest,
+                         testing::Combine(testing::ValuesIn(kShapes), testing::ValuesIn(tables())), name_of);
 
 /// The largest codes and activations: no 16-bit sum may saturate.
-TEST(LinearExtremes, DoNotSaturate) {
+TEST_P(KernelTest, LinearExtremesDoNotSaturate) {
   for (const Shape& shape : kShapes) {
     Codes codes(shape.rows, shape.cols, shape.group, shape.bits, shape.type);
     for (const float sign : {1.0f, -1.0f}) {
@@ -217,7 +264,7 @@ TEST(LinearExtremes, DoNotSaturate) {
         const QuantRows q = rows.quantized(shape.group, 1, shape.cols);
         scalar_kernels().linear_codes(codes.view, q, {0, codes.view.strips()}, {a.data(), shape.rows},
                                       nullptr);
-        best().linear_codes(codes.view, q, {0, codes.view.strips()}, {b.data(), shape.rows}, nullptr);
+        table().linear_codes(codes.view, q, {0, codes.view.strips()}, {b.data(), shape.rows}, nullptr);
         EXPECT_TRUE(same_bytes(a, b))
             << shape.bits << " bits, group " << shape.group << ", code " << int{byte};
       }
@@ -225,7 +272,7 @@ TEST(LinearExtremes, DoNotSaturate) {
   }
 }
 
-TEST(Dense, EqualsTheScalarTwinInAnyBatch) {
+TEST_P(KernelTest, DenseEqualsTheScalarTwinInAnyBatch) {
   for (const DenseType type : {DenseType::kF32, DenseType::kF16, DenseType::kBF16})
     for (const int64_t cols : {1, 7, 8, 16, 20, 31, 100, 576}) {
       constexpr int64_t kRows = 23;
@@ -248,17 +295,17 @@ TEST(Dense, EqualsTheScalarTwinInAnyBatch) {
         return out;
       };
       for (const int32_t m : {1, 2, 3, 9})
-        EXPECT_TRUE(same_bytes(run(scalar_kernels(), 0, m), run(best(), 0, m)));
-      const std::vector<float> all = run(best(), 0, 9);
+        EXPECT_TRUE(same_bytes(run(scalar_kernels(), 0, m), run(table(), 0, m)));
+      const std::vector<float> all = run(table(), 0, 9);
       for (int64_t r = 0; r < 9; ++r) {
-        const std::vector<float> alone = run(best(), r, 1);
+        const std::vector<float> alone = run(table(), r, 1);
         EXPECT_EQ(std::memcmp(alone.data(), all.data() + r * kRows, alone.size() * sizeof(float)), 0);
       }
     }
 }
 
-TEST(RowKernels, EqualTheScalarTwins) {
-  const Kernels &a = scalar_kernels(), &b = best();
+TEST_P(KernelTest, RowKernelsEqualTheScalarTwins) {
+  const Kernels &a = scalar_kernels(), &b = table();
   for (const int64_t n : {1, 7, 8, 31, 32, 33, 40, 64, 100, 576, 1536}) {
     const auto size = static_cast<size_t>(n);
     const std::vector<float> x = normal(size, 1, 3), y = normal(size, 2), z = normal(size, 3);
@@ -299,19 +346,19 @@ TEST(RowKernels, EqualTheScalarTwins) {
   }
 }
 
-TEST(RowKernels, ActivationsAreRight) {
+TEST_P(KernelTest, RowKernelsActivationsAreRight) {
   const std::vector<float> x = {-100, -20, -3, -0.5f, 0, 0.5f, 3, 20, 100}, one(x.size(), 1.0f);
   std::vector<float> y(x.size());
-  best().activate(Gate::kSilu, x.data(), one.data(), 9, y.data());
+  table().activate(Gate::kSilu, x.data(), one.data(), 9, y.data());
   for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(y[i], x[i] / (1 + std::exp(-double{x[i]})), 2e-6);
-  best().activate(Gate::kGeluTanh, x.data(), one.data(), 9, y.data());
+  table().activate(Gate::kGeluTanh, x.data(), one.data(), 9, y.data());
   for (size_t i = 0; i < x.size(); ++i) {
     const double v = x[i], inner = 0.7978845608028654 * (v + 0.044715 * v * v * v);
     EXPECT_NEAR(y[i], 0.5 * v * (1 + std::tanh(inner)), 2e-6);
   }
 }
 
-TEST(Quantize, EqualsTheScalarTwinAndKeepsNan) {
+TEST_P(KernelTest, QuantizeEqualsTheScalarTwinAndKeepsNan) {
   for (const int32_t group : {16, 32, 64, 128}) {
     std::vector<float> x = normal(256, 7, 4);
     for (int i = 0; i < 16; ++i) x[static_cast<size_t>(i)] = 0;
@@ -320,7 +367,7 @@ TEST(Quantize, EqualsTheScalarTwinAndKeepsNan) {
       const GroupSet set = 1u << group_index(group);
       ActivationRows a(1, 256, set), b(1, 256, set);
       a.quantize(scalar_kernels(), set, x.data(), 0, 256, {0, 256});
-      b.quantize(best(), set, x.data(), 0, 256, {0, 256});
+      b.quantize(table(), set, x.data(), 0, 256, {0, 256});
       const QuantRows p = a.quantized(group, 1, 256), q = b.quantized(group, 1, 256);
       const auto n = static_cast<size_t>(256 / group);
       EXPECT_EQ(std::memcmp(p.codes, q.codes, 256), 0);
@@ -378,21 +425,21 @@ struct TileCase {
   }
 };
 
-TEST(Attention, EqualsTheScalarTwinInAnyCompany) {
+TEST_P(KernelTest, AttentionEqualsTheScalarTwinInAnyCompany) {
   for (const int32_t dim : {4, 8, 20, 64, 80, 128, 256})
     for (const int32_t n : {1, 2, 3, 4, 5, 6, 7, 9, 12, 24})
       for (const float softcap : {0.0f, 3.0f}) {
         TileCase a(dim, n, static_cast<uint32_t>(dim + n)), b = a, c = a;
         a.run(scalar_kernels(), 0, n, softcap);
-        b.run(best(), 0, n, softcap);
-        for (int32_t i = 0; i < n; ++i) c.run(best(), i, 1, softcap);
+        b.run(table(), 0, n, softcap);
+        for (int32_t i = 0; i < n; ++i) c.run(table(), i, 1, softcap);
         EXPECT_TRUE(same_bytes(a.acc, b.acc) && same_bytes(a.sum, b.sum) && same_bytes(a.max, b.max))
             << dim << " " << n;
         EXPECT_TRUE(same_bytes(b.acc, c.acc) && same_bytes(b.sum, c.sum)) << dim << " " << n;
       }
 }
 
-TEST(Attention, HiddenKeysMayHoldAnything) {
+TEST_P(KernelTest, AttentionHiddenKeysMayHoldAnything) {
   TileCase clean(64, 7, 3), dirty = clean;
   for (int32_t i = 0; i < 7; ++i)
     clean.first[static_cast<size_t>(i)] = dirty.first[static_cast<size_t>(i)] = 10;
@@ -407,23 +454,23 @@ TEST(Attention, HiddenKeysMayHoldAnything) {
       dirty.values[static_cast<size_t>(key * 64 + d)] = key % 2 == 0 ? std::nanf("") : kInfinity;
     }
   }
-  clean.run(best(), 0, 7, 0);
-  dirty.run(best(), 0, 7, 0);
+  clean.run(table(), 0, 7, 0);
+  dirty.run(table(), 0, 7, 0);
   EXPECT_TRUE(same_bytes(clean.acc, dirty.acc) && same_bytes(clean.sum, dirty.sum));
 }
 
-TEST(Attention, MergeAndFinishEqualTheScalarTwins) {
+TEST_P(KernelTest, AttentionMergeAndFinishEqualTheScalarTwins) {
   for (const int64_t n : {8, 64, 128}) {
     const auto size = static_cast<size_t>(n);
     std::vector<float> next = normal(size, 1), p = normal(size, 2), q = p, out_p(size), out_q(size);
     float max_next = 1.5f, sum_next = 7, max_p = 0.25f, max_q = max_p, sum_p = 3, sum_q = sum_p;
     scalar_kernels().merge_partial({&max_next, &sum_next, next.data()}, {&max_p, &sum_p, p.data()}, n);
-    best().merge_partial({&max_next, &sum_next, next.data()}, {&max_q, &sum_q, q.data()}, n);
+    table().merge_partial({&max_next, &sum_next, next.data()}, {&max_q, &sum_q, q.data()}, n);
     EXPECT_EQ(max_p, max_q);
     EXPECT_EQ(sum_p, sum_q);
     EXPECT_TRUE(same_bytes(p, q));
     scalar_kernels().finish_partial({&max_p, &sum_p, p.data()}, n - 3, out_p.data());
-    best().finish_partial({&max_q, &sum_q, q.data()}, n - 3, out_q.data());
+    table().finish_partial({&max_q, &sum_q, q.data()}, n - 3, out_q.data());
     EXPECT_TRUE(same_bytes(out_p, out_q));
   }
 }

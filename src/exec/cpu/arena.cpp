@@ -12,12 +12,6 @@
 
 namespace penstock::exec::cpu {
 
-namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
-
-}  // namespace
-
 Arena::Arena(size_t bytes) {
   if (bytes == 0) return;
   // A guard of readable bytes at the end: kernels may prefetch and load a little past what they use.
@@ -30,6 +24,7 @@ Arena::Arena(size_t bytes) {
   }
   data_ = static_cast<uint8_t*>(memory);
 #ifdef MADV_HUGEPAGE
+  constexpr size_t kHugePage = size_t{2} << 20;
   if (bytes_ >= 4 * kHugePage) madvise(memory, bytes_, MADV_HUGEPAGE);
 #endif
 }

@@ -189,7 +189,10 @@ inline int64_t exact_scratch_floats(int64_t m) {
 /// The portable table: plain C++, the readable twin of every other.
 const Kernels& scalar_kernels();
 
-/// Null where the program was built for another processor.
+/// Null where the program was built for another processor. A table of this list may be used only on a
+/// processor that has its instructions: choose_kernels() of processor.h knows.
 const Kernels* avx2_kernels();
+const Kernels* neon_kernels();
+const Kernels* neon_dotprod_kernels();
 
 }  // namespace penstock::exec::cpu

@@ -12,6 +12,10 @@
 #endif
 #ifdef __x86_64__
 #include <xmmintrin.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
 #endif
 
 #include "base/error.h"
@@ -26,6 +30,36 @@ bool has_avx2() {
 #else
   return false;
 #endif
+}
+
+/// The dot product of bytes, an option of ARMv8.2. NEON itself is part of every arm64 processor.
+bool has_dotprod() {
+#if defined(__aarch64__) && defined(__linux__)
+  constexpr unsigned long kDotprod = 1ul << 20;  // HWCAP_ASIMDDP
+  return (getauxval(AT_HWCAP) & kDotprod) != 0;
+#elif defined(__aarch64__) && defined(__APPLE__)
+  int32_t has = 0;
+  size_t bytes = sizeof(has);
+  return sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &bytes, nullptr, 0) == 0 && has != 0;
+#else
+  return false;
+#endif
+}
+
+/// Null when this processor or this build lacks it.
+const Kernels* table_of(Isa isa) {
+  switch (isa) {
+    case Isa::kBest:
+    case Isa::kScalar:
+      return &scalar_kernels();
+    case Isa::kAvx2:
+      return has_avx2() ? avx2_kernels() : nullptr;
+    case Isa::kNeon:
+      return neon_kernels();
+    case Isa::kNeonDotprod:
+      return has_dotprod() ? neon_dotprod_kernels() : nullptr;
+  }
+  return nullptr;
 }
 
 #ifdef __linux__
@@ -77,13 +111,22 @@ double quota_cores() {
 
 }  // namespace
 
+std::vector<const Kernels*> available_kernels() {
+  std::vector<const Kernels*> tables;
+  for (const Isa isa : {Isa::kAvx2, Isa::kNeonDotprod, Isa::kNeon, Isa::kScalar})
+    if (const Kernels* table = table_of(isa); table != nullptr) tables.push_back(table);
+  return tables;
+}
+
 const Kernels& choose_kernels(Isa isa) {
-  const Kernels* avx2 = has_avx2() ? avx2_kernels() : nullptr;
-  if (isa == Isa::kScalar || (isa == Isa::kBest && avx2 == nullptr)) return scalar_kernels();
-  if (avx2 == nullptr)
-    throw base::Error(base::Code::kUnsupported,
-                      "[exec.cpu.kernels] expected a processor with AVX2, FMA and F16C; this one lacks them");
-  return *avx2;
+  const Kernels* table = isa == Isa::kBest ? available_kernels().front() : table_of(isa);
+  if (table == nullptr)
+    throw base::Error(base::Code::kUnsupported, std::string("[exec.cpu.kernels] expected a processor with ") +
+                                                    (isa == Isa::kAvx2   ? "AVX2, FMA and F16C"
+                                                     : isa == Isa::kNeon ? "NEON"
+                                                                         : "NEON and its dot product") +
+                                                    "; this one lacks them");
+  return *table;
 }
 
 int32_t usable_cores() {

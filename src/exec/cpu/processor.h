@@ -4,13 +4,17 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "exec/cpu/kernels.h"
 
 namespace penstock::exec::cpu {
 
 /// Which kernels to use; kBest takes the widest that this processor has.
-enum class Isa : uint8_t { kBest, kScalar, kAvx2 };
+enum class Isa : uint8_t { kBest, kScalar, kAvx2, kNeon, kNeonDotprod };
+
+/// Every table that this processor can run, the widest first, the scalar one last.
+std::vector<const Kernels*> available_kernels();
 
 /// Throws Error(kUnsupported) when the processor lacks it.
 const Kernels& choose_kernels(Isa isa);

@@ -6,8 +6,10 @@
 #include <thread>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "exec/cpu/contention_guard.h"
 #include "exec/cpu/processor.h"
 
@@ -119,6 +121,20 @@ TEST(ThreadPool, DenormalsAreZeroInsideOnly) {
 TEST(Processor, OffersAtLeastOneCoreAndTheScalarKernels) {
   EXPECT_GE(usable_cores(), 1);
   EXPECT_STREQ(choose_kernels(Isa::kScalar).name, "scalar");
+  const std::vector<const Kernels*> tables = available_kernels();
+  EXPECT_EQ(tables.back(), &choose_kernels(Isa::kScalar));
+  EXPECT_EQ(tables.front(), &choose_kernels(Isa::kBest));
+}
+
+TEST(Processor, RefusesKernelsOfAnotherProcessor) {
+  const bool arm64 = neon_kernels() != nullptr;
+  try {
+    choose_kernels(arm64 ? Isa::kAvx2 : Isa::kNeonDotprod);
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::kUnsupported);
+    EXPECT_THAT(error.what(), testing::HasSubstr(arm64 ? "AVX2" : "NEON and its dot product"));
+  }
 }
 
 }  // namespace
