@@ -73,7 +73,7 @@ int32_t textkit_tokenizer_info(const TextkitTokenizer* tokenizer, TextkitTokeniz
 int32_t textkit_tokenizer_pieces(const TextkitTokenizer* tokenizer, uint8_t* piece_bytes, uint64_t* offsets,
                                  uint8_t* flags);
 
-// What becomes of text that spells a special token. Marks (U+F8FE) are dropped before the text is encoded.
+// What becomes of text that spells a special token. Marks (U+FDD2) are dropped before the text is encoded.
 #define TEXTKIT_SPECIALS_PLAIN 0          // ordinary text
 #define TEXTKIT_SPECIALS_PARSED 1         // the special token
 #define TEXTKIT_SPECIALS_UNLESS_MARKED 2  // the special token unless a mark is inside it

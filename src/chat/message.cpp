@@ -1,7 +1,5 @@
 #include "chat/message.h"
 
-#include <algorithm>
-
 namespace penstock::chat {
 namespace {
 
@@ -13,8 +11,9 @@ Json arguments_json(const std::string& arguments) {
   return value.is_object() ? value : Json(arguments);
 }
 
-bool is_system(const Message& message) {
-  return message.role == "system";
+Message joined(Message first, const Message& second) {
+  first.content = {Part{first.text() + "\n\n" + second.text()}};
+  return first;
 }
 
 }  // namespace
@@ -42,26 +41,24 @@ Json to_template_json(const Message& message) {
   return out;
 }
 
-bool has_late_system(const std::vector<Message>& messages) {
-  return std::any_of(messages.begin() + (messages.empty() ? 0 : 1), messages.end(), is_system);
-}
-
-std::vector<Message> with_merged_system(const std::vector<Message>& messages) {
-  std::string joined;
+std::optional<std::vector<Message>> merged_turns(const std::vector<Message>& messages) {
+  std::optional<Message> system;
   std::vector<Message> rest;
+  bool changed = false;
   for (const Message& message : messages) {
-    if (!is_system(message)) {
+    if (message.role == "system") {
+      changed = changed || system || !rest.empty();
+      system = system ? joined(std::move(*system), message) : message;
+    } else if (message.role == "user" && !rest.empty() && rest.back().role == "user" &&
+               rest.back().name == message.name) {
+      changed = true;
+      rest.back() = joined(std::move(rest.back()), message);
+    } else {
       rest.push_back(message);
-      continue;
     }
-    if (!joined.empty()) joined += "\n\n";
-    joined += message.text();
   }
-  if (rest.size() == messages.size()) return messages;
-  Message system;
-  system.role = "system";
-  system.content = {Part{std::move(joined)}};
-  rest.insert(rest.begin(), std::move(system));
+  if (!changed) return std::nullopt;
+  if (system) rest.insert(rest.begin(), std::move(*system));
   return rest;
 }
 

@@ -45,16 +45,16 @@ std::string read_prompt(const GenerateOptions& options) {
 
 std::vector<int32_t> encode_prompt(const pool::Model& model, const GenerateOptions& options,
                                    const std::string& prompt) {
-  if (options.raw) return model.codec->encode(prompt, true, true);
+  if (options.raw) return model.codec->encode(prompt, true);
   if (!model.codec->has_template()) {
     std::fprintf(stderr, "%s has no chat template: continuing the text as it is\n", model.id.c_str());
-    return model.codec->encode(prompt, true, true);
+    return model.codec->encode(prompt, true);
   }
   Json messages = Json::array();
   if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
   messages.push_back({{"role", "user"}, {"content", prompt}});
   const std::string text = model.codec->render({{"messages", messages}, {"add_generation_prompt", true}});
-  return model.codec->encode(text, false, true);
+  return model.codec->encode(text, false);
 }
 
 engine::Job make_job(const pool::Model& model, const GenerateOptions& options, std::vector<int32_t> prompt) {

@@ -22,8 +22,11 @@ class ModelCodec : public text::Codec {
     if (with_tools) with_tools_.emplace(std::move(*with_tools));
   }
 
-  std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const override {
-    return tokenizer_.encode(text, add_special, parse_special);
+  std::vector<int32_t> encode(std::string_view text, bool add_special) const override {
+    return tokenizer_.encode(text, add_special);
+  }
+  std::vector<int32_t> encode_marked(std::string_view text, bool add_special) const override {
+    return tokenizer_.encode_marked(text, add_special);
   }
   std::string_view piece(int32_t id) const override { return tokenizer_.piece(id); }
   bool is_special(int32_t id) const override { return tokenizer_.is_special(id); }

@@ -73,7 +73,7 @@ void Generation::make_slots(size_t count) {
 
 void Generation::submit() {
   const pool::Model& model = *shared_->model;
-  Prepared prepared = prepare(request_, model, shared_->spellings);
+  Prepared prepared = prepare(request_, model, shared_->guard);
   usage_.prompt_tokens = prepared.prompt_tokens;
   receipt_.max_tokens = prepared.max_tokens;
   make_slots(prepared.jobs.size());

@@ -15,8 +15,8 @@
 #include "pool/model.h"
 #include "serve/choice.h"
 #include "serve/counters.h"
-#include "serve/guarded_text.h"
 #include "serve/workers.h"
+#include "text/control_guard.h"
 
 namespace penstock::serve {
 
@@ -25,12 +25,12 @@ struct Shared {
   Shared(std::shared_ptr<const pool::Model> ready_model, int prepare_threads, size_t max_preparing,
          int stream_threads)
       : model(std::move(ready_model)),
-        spellings(*model->codec),
+        guard(*model->codec),
         prepare(prepare_threads, max_preparing),
         stream(stream_threads, SIZE_MAX) {}
 
   const std::shared_ptr<const pool::Model> model;
-  const ControlSpellings spellings;
+  const text::ControlGuard guard;
   Tally tally;
   Workers prepare;  // templates and tokenising: may be slow
   Workers stream;   // tokens to events: short

@@ -96,11 +96,11 @@ void check(const chat::Request& request, const pool::Model& model) {
     check_conversation(*conversation);
 }
 
-Prepared prepare(const chat::Request& request, const pool::Model& model, const ControlSpellings& spellings) {
+Prepared prepare(const chat::Request& request, const pool::Model& model, const text::ControlGuard& guard) {
   Prepared prepared;
   const engine::Job base = job_template(request, model);
   const char* field = std::holds_alternative<chat::Conversation>(request.input) ? "messages" : "prompt";
-  for (std::vector<int32_t>& prompt : encode_prompts(request, *model.codec, spellings)) {
+  for (std::vector<int32_t>& prompt : encode_prompts(request, *model.codec, guard)) {
     engine::Job job = base;
     const int32_t room = room_for(prompt, model, field);
     job.max_tokens = static_cast<int32_t>(std::min<int64_t>(request.max_tokens.value_or(room), room));

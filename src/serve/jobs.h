@@ -8,7 +8,7 @@
 #include "chat/request.h"
 #include "engine/generator.h"
 #include "pool/model.h"
-#include "serve/guarded_text.h"
+#include "text/control_guard.h"
 
 namespace penstock::serve {
 
@@ -25,6 +25,6 @@ void check(const chat::Request& request, const pool::Model& model);
 
 /// Throws what the template and tokenizer throw, and Error(kContextLength) when a prompt leaves no room for
 /// one token. A larger max_tokens is cut to the room left.
-Prepared prepare(const chat::Request& request, const pool::Model& model, const ControlSpellings& spellings);
+Prepared prepare(const chat::Request& request, const pool::Model& model, const text::ControlGuard& guard);
 
 }  // namespace penstock::serve

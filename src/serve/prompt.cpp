@@ -23,21 +23,26 @@ Json template_context(const chat::Conversation& conversation, const std::vector<
   return context;
 }
 
-/// Renders; where the template refuses a system message that is not the first, once more with all of them
-/// merged.
+/// Renders; a conversation that the template refuses once more with merged turns. Refused again, its first
+/// words are the ones that fit what the client sent.
 std::string render(const chat::Conversation& conversation, const text::Codec& codec,
-                   const GuardedText& guard) {
+                   const text::ControlGuard& guard) {
   const auto attempt = [&](const std::vector<chat::Message>& messages) {
-    Json context = guard.mark(template_context(conversation, messages));
+    Json context = guard.fence_strings(template_context(conversation, messages));
     context["add_generation_prompt"] =
         conversation.add_generation_prompt && !conversation.continue_final_message;
     return codec.render(context);
   };
   try {
     return attempt(conversation.messages);
-  } catch (const Error& error) {
-    if (error.code() != Code::kInvalidRequest || !chat::has_late_system(conversation.messages)) throw;
-    return attempt(chat::with_merged_system(conversation.messages));
+  } catch (const Error& refusal) {
+    const auto merged = chat::merged_turns(conversation.messages);
+    if (refusal.code() != Code::kInvalidRequest || !merged) throw;
+    try {
+      return attempt(*merged);
+    } catch (const Error&) {
+      throw refusal;
+    }
   }
 }
 
@@ -56,35 +61,33 @@ void cut_after_final_message(std::string& rendered, std::string final_text) {
 }
 
 std::vector<int32_t> encode_conversation(const chat::Conversation& conversation, const text::Codec& codec,
-                                         const ControlSpellings& spellings) {
+                                         const text::ControlGuard& guard) {
   if (!codec.has_template()) {
     throw Error(
         Code::kInvalidRequest,
         "[serve.prepare] expected a model with a chat template; this one has none: use /v1/completions",
         "messages");
   }
-  Json client = template_context(conversation, conversation.messages);
-  const GuardedText guard(spellings, client);
   std::string rendered = render(conversation, codec, guard);
   if (conversation.continue_final_message) {
-    cut_after_final_message(rendered, guard.mark(std::string_view(conversation.messages.back().text())));
+    cut_after_final_message(rendered, guard.fence(conversation.messages.back().text()));
   }
-  return guard.encode(codec, rendered);
+  return codec.encode_marked(guard.mark(rendered), false);
 }
 
 }  // namespace
 
 std::vector<std::vector<int32_t>> encode_prompts(const chat::Request& request, const text::Codec& codec,
-                                                 const ControlSpellings& spellings) {
+                                                 const text::ControlGuard& guard) {
   std::vector<std::vector<int32_t>> prompts;
   if (const auto* conversation = std::get_if<chat::Conversation>(&request.input)) {
-    prompts.push_back(encode_conversation(*conversation, codec, spellings));
+    prompts.push_back(encode_conversation(*conversation, codec, guard));
     return prompts;
   }
   for (const auto& prompt : std::get<chat::Completion>(request.input).prompts) {
     if (const auto* text = std::get_if<std::string>(&prompt)) {
       // A raw prompt is the client's own template: what it spells as control tokens is meant as such.
-      prompts.push_back(codec.encode(*text, true, true));
+      prompts.push_back(codec.encode(*text, true));
     } else {
       prompts.push_back(std::get<std::vector<int32_t>>(prompt));
     }

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "chat/request.h"
-#include "serve/guarded_text.h"
 #include "text/codec.h"
+#include "text/control_guard.h"
 
 namespace penstock::serve {
 
 /// Token ids of each prompt of the request: one of a conversation, one or more of a completion.
 /// Throws Error(kInvalidRequest) with the template's own words where it refuses the conversation.
 std::vector<std::vector<int32_t>> encode_prompts(const chat::Request& request, const text::Codec& codec,
-                                                 const ControlSpellings& spellings);
+                                                 const text::ControlGuard& guard);
 
 }  // namespace penstock::serve

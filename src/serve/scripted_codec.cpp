@@ -1,5 +1,7 @@
 #include "serve/scripted_codec.h"
 
+#include "text/tokenizer.h"
+
 namespace penstock::serve {
 namespace {
 
@@ -40,12 +42,23 @@ int32_t ScriptedCodec::add(const std::string& piece) {
   return entry->second;
 }
 
-std::vector<int32_t> ScriptedCodec::encode(std::string_view text, bool /*add_special*/,
-                                           bool parse_special) const {
+std::vector<int32_t> ScriptedCodec::encode_marked(std::string_view text, bool add_special) const {
+  std::vector<int32_t> ids;
+  while (true) {
+    // A mark stands inside a control token, so encoding up to it and from it on finds no such token there.
+    const size_t mark = text.find(text::kControlMark);
+    const std::vector<int32_t> part = encode(text.substr(0, mark), add_special);
+    ids.insert(ids.end(), part.begin(), part.end());
+    if (mark == std::string_view::npos) return ids;
+    text.remove_prefix(mark + text::kControlMark.size());
+  }
+}
+
+std::vector<int32_t> ScriptedCodec::encode(std::string_view text, bool /*add_special*/) const {
   std::vector<int32_t> ids;
   for (size_t at = 0; at < text.size();) {
     int32_t found = -1;
-    for (int32_t id = kEnd; parse_special && id < first_piece_ && found < 0; ++id) {
+    for (int32_t id = kEnd; id < first_piece_ && found < 0; ++id) {
       if (text.substr(at).starts_with(pieces_[id])) found = id;
     }
     ids.push_back(found >= 0 ? found : static_cast<uint8_t>(text[at]));

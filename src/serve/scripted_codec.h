@@ -19,7 +19,8 @@ class ScriptedCodec : public text::Codec {
 
   explicit ScriptedCodec(const Script& script);
 
-  std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const override;
+  std::vector<int32_t> encode(std::string_view text, bool add_special) const override;
+  std::vector<int32_t> encode_marked(std::string_view text, bool add_special) const override;
   std::string_view piece(int32_t id) const override;
   bool is_special(int32_t id) const override;
   text::LeadingSpace leading_space() const override { return text::LeadingSpace::kKeep; }

@@ -14,11 +14,12 @@ namespace penstock::text {
 
 class Codec : public Pieces {
  public:
-  /// `add_special` adds what the tokenizer adds around a text (BOS); `parse_special` reads "<|im_end|>" as
-  /// that token, not as text (templates yes, user text no).
-  virtual std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const = 0;
+  /// Text that spells a control token is that token. `add_special` adds what the tokenizer adds around a text
+  /// (BOS).
+  virtual std::vector<int32_t> encode(std::string_view text, bool add_special) const = 0;
 
-  virtual int32_t vocab_size() const = 0;
+  /// The same but for spellings that a ControlGuard marked, which stay text.
+  virtual std::vector<int32_t> encode_marked(std::string_view text, bool add_special) const = 0;
 
   virtual bool has_template() const = 0;
 

@@ -8,28 +8,33 @@
 #include <vector>
 
 #include "base/json.h"
-#include "text/tokenizer.h"
+#include "text/pieces.h"
 
 namespace penstock::text {
 
-/// Mark what the client sent, render the template, then Tokenizer::encode_marked: the template's own control
-/// tokens are read as such, marked ones as text. Markers that a client sends are dropped first.
+/// Fence what the client sent, render the template, mark what is still fenced, and encode that with
+/// encode_marked: the template's own control tokens are read as such, the client's as part of the text around
+/// them. U+FDD0 and U+FDD1 are the fences, U+FDD2 is the mark; a client's own are dropped.
 class ControlGuard {
  public:
-  explicit ControlGuard(const Tokenizer& tokenizer);
+  explicit ControlGuard(const Pieces& vocabulary);
 
-  /// `text` with a mark inside each special token that it spells.
-  std::string mark(std::string_view text) const;
+  /// `text` with fences around every special token that it spells. (Around, not inside: templates look for
+  /// some of them, and cut the text there.)
+  std::string fence(std::string_view text) const;
 
-  /// `value` with every string inside marked; object keys are kept as they are.
-  base::Json mark_strings(const base::Json& value) const;
+  /// `value` with every string inside fenced, names in objects too.
+  base::Json fence_strings(const base::Json& value) const;
 
-  /// `text` without marks, for showing a rendered prompt.
-  static std::string unmark(std::string_view text);
+  /// A rendered template with a mark inside every special token that is fenced. Fences go; of a pair that the
+  /// template took apart, both.
+  std::string mark(std::string_view rendered) const;
 
  private:
-  std::vector<std::string> specials_;  // longest first
-  std::string first_bytes_;            // the bytes that a special token can start with
+  size_t longest(std::string_view text) const;
+  size_t spelled(std::string_view text) const;
+
+  std::vector<std::vector<std::string>> by_first_byte_;  // [256], each longest first
 };
 
 }  // namespace penstock::text

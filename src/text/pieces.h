@@ -22,6 +22,9 @@ class Pieces {
   virtual bool is_special(int32_t id) const = 0;
 
   virtual LeadingSpace leading_space() const = 0;
+
+  /// One more than the largest id; a model may have more rows of logits than that.
+  virtual int32_t vocab_size() const = 0;
 };
 
 }  // namespace penstock::text

@@ -33,8 +33,8 @@ struct GgufVocab {
   std::optional<bool> add_space_prefix;
 };
 
-/// A private-use character (U+F8FE) that keeps text from being read as a special token; see ControlGuard.
-inline constexpr std::string_view kControlMark = "\xEF\xA3\xBE";
+/// A noncharacter (U+FDD2) that keeps text from being read as a special token; see ControlGuard.
+inline constexpr std::string_view kControlMark = "\xEF\xB7\x92";
 
 class Tokenizer : public Pieces {
  public:
@@ -62,8 +62,7 @@ class Tokenizer : public Pieces {
   /// Text of `ids`, by the rules of Detokenizer: the same as pushing them one by one and finishing.
   std::string decode(std::span<const int32_t> ids, bool skip_special) const;
 
-  /// One more than the largest id; a model may have more rows of logits than that.
-  int32_t vocab_size() const;
+  int32_t vocab_size() const override;
 
   /// The id of a token as the vocabulary spells it.
   std::optional<int32_t> token_to_id(std::string_view token) const;

@@ -64,6 +64,17 @@ def test_CT_04_a_templates_refusal_is_a_400_with_its_words(start):
         assert answer.status == 400 and "Roles must alternate" in answer.error["message"]
 
 
+def test_CT_04_neighbouring_user_turns_are_merged_where_the_template_refuses_them(start):
+    strict = TEMPLATE.replace("<|im_start|>{{ m.role", "{%- if loop.previtem is defined and loop.previtem.role == m.role -%}"
+                              "{{ raise_exception('Roles must alternate') }}{%- endif -%}\n<|im_start|>{{ m.role")
+    server = start({**SCRIPT, "template": strict})
+    got = prompt_of(server, [user("a"), user("b")])
+    assert got["prompt"] == "<|im_start|>user\na\n\nb<|im_end|>\n<|im_start|>assistant\n"
+    assert prompt_of(start(SCRIPT), [user("a"), user("b")])["prompt"].count("<|im_start|>user") == 2, "it takes them as they are"
+    refused = server.chat(messages=[user("a"), {"role": "assistant", "content": "x"}, {"role": "assistant", "content": "y"}, user("b"), user("c")])
+    assert refused.status == 400 and "Roles must alternate" in refused.error["message"]
+
+
 def test_CT_08_CT_09_content_in_parts_and_null(start):
     server = start(SCRIPT)
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}

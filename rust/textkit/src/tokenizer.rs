@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokenizers::{
-    AddedToken, AddedVocabulary, Encoding, Model, NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential,
-    OffsetType, PostProcessor, PreTokenizer, Token, Tokenizer,
+    AddedToken, AddedVocabulary, Encoding, Model, NormalizedString, OffsetReferential, OffsetType, PostProcessor,
+    PreTokenizer, Token, Tokenizer,
 };
 
 use crate::pieces::Pieces;
@@ -32,23 +32,8 @@ pub enum Specials {
     UnlessMarked,
 }
 
-/// A private-use character that callers put into text which must not become a special token.
-pub const MARK: char = '\u{F8FE}';
-
-/// Runs after special tokens were cut out of the text, and before anything else.
-struct Unmark<'a> {
-    then: Option<&'a NormalizerWrapper>,
-}
-
-impl Normalizer for Unmark<'_> {
-    fn normalize(&self, text: &mut NormalizedString) -> tokenizers::Result<()> {
-        text.filter(|c| c != MARK);
-        match self.then {
-            Some(normalizer) => normalizer.normalize(text),
-            None => Ok(()),
-        }
-    }
-}
+/// A noncharacter that callers put into text which must not become a special token.
+pub const MARK: char = '\u{FDD2}';
 
 /// The parts of `tokenizer_config.json` that change ids.
 #[derive(Debug, Default, Deserialize)]
@@ -107,14 +92,16 @@ impl TextTokenizer {
     /// `add_special` puts the special tokens around the text that the files ask for.
     pub fn encode(&self, text: &str, add_special: bool, specials: Specials) -> Outcome<Vec<u32>> {
         let normalizer = self.inner.get_normalizer();
-        let mut parts = match specials {
-            Specials::Parsed => self.inner.get_added_vocabulary().extract_and_normalize(normalizer, text),
-            Specials::Plain => self.plain.extract_and_normalize(normalizer, text),
-            Specials::UnlessMarked => {
-                let unmark = Unmark { then: normalizer };
-                self.inner.get_added_vocabulary().extract_and_normalize(Some(&unmark), text)
-            }
-        };
+        let vocabulary = if specials == Specials::Plain { &self.plain } else { self.inner.get_added_vocabulary() };
+        let mut parts = vocabulary.extract_and_normalize(normalizer, text);
+        if specials == Specials::UnlessMarked {
+            // Only now: some special tokens are looked for in normalised text.
+            let unmark = |part: &mut NormalizedString| {
+                part.filter(|c| c != MARK);
+                Ok(())
+            };
+            parts.normalize(unmark).map_err(|e| invalid("marks", e))?;
+        }
         if let Some(pre) = self.inner.get_pre_tokenizer() {
             pre.pre_tokenize(&mut parts).map_err(|e| invalid("pre-tokenizer", e))?;
         }
@@ -286,7 +273,16 @@ mod tests {
         let ids = |text: &str, specials| tokenizer.encode(text, false, specials).unwrap();
         assert_eq!(ids("b<a>", Specials::Parsed), [1, 7]);
         assert_eq!(ids("b<a>", Specials::Plain), [1, 4, 0, 5]);
-        assert_eq!(ids("b<a><\u{F8FE}a>c", Specials::UnlessMarked), [1, 7, 4, 0, 5, 2]);
+        assert_eq!(ids("b<a><\u{FDD2}a>c", Specials::UnlessMarked), [1, 7, 4, 0, 5, 2]);
+    }
+
+    #[test]
+    fn marks_guard_special_tokens_that_are_looked_for_after_normalising() {
+        let mut token = special(7, "<a>");
+        token["normalized"] = json!(true);
+        let tokenizer = TextTokenizer::from_json(&file(json!([token])), b"").unwrap();
+        let ids = tokenizer.encode("b<a><\u{FDD2}a>c", false, Specials::UnlessMarked).unwrap();
+        assert_eq!(ids, [1, 7, 4, 0, 5, 2]);
     }
 
     #[test]

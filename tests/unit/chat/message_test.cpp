@@ -36,15 +36,42 @@ TEST(Message, TC_37_broken_arguments_stay_the_text_they_are) {
   EXPECT_EQ(calls[1]["function"]["arguments"], base::Json::object());
 }
 
+using Turns = std::vector<std::pair<std::string, std::string>>;
+
+Turns turns_of(const std::vector<Message>& messages) {
+  Turns turns;
+  for (const Message& message : messages) turns.emplace_back(message.role, message.text());
+  return turns;
+}
+
 TEST(Message, CT_03_late_system_messages_move_to_the_front) {
-  const std::vector<Message> late = {make("system", "one"), make("user", "hi"), make("system", "two")};
-  EXPECT_TRUE(has_late_system(late));
-  const auto merged = with_merged_system(late);
-  ASSERT_EQ(merged.size(), 2u);
-  EXPECT_EQ(merged[0].text(), "one\n\ntwo");
-  EXPECT_EQ(merged[1].text(), "hi");
-  EXPECT_FALSE(has_late_system(merged));
-  EXPECT_FALSE(has_late_system({}));
+  const auto merged = merged_turns({make("system", "one"), make("user", "hi"), make("system", "two")});
+  ASSERT_TRUE(merged.has_value());
+  EXPECT_EQ(turns_of(*merged), (Turns{{"system", "one\n\ntwo"}, {"user", "hi"}}));
+  const auto moved = merged_turns({make("user", "hi"), make("system", "one")});
+  ASSERT_TRUE(moved.has_value());
+  EXPECT_EQ(turns_of(*moved), (Turns{{"system", "one"}, {"user", "hi"}}));
+}
+
+TEST(Message, CT_04_neighbouring_user_messages_become_one) {
+  const auto merged =
+      merged_turns({make("user", "A"), make("user", "B"), make("assistant", "x"), make("assistant", "y"),
+                    make("user", "C"), make("system", "S"), make("user", "D")});
+  ASSERT_TRUE(merged.has_value());
+  EXPECT_EQ(
+      turns_of(*merged),
+      (Turns{
+          {"system", "S"}, {"user", "A\n\nB"}, {"assistant", "x"}, {"assistant", "y"}, {"user", "C\n\nD"}}));
+}
+
+TEST(Message, nothing_to_merge_is_said) {
+  EXPECT_FALSE(merged_turns({}).has_value());
+  EXPECT_FALSE(
+      merged_turns({make("system", "S"), make("user", "A"), make("assistant", "x"), make("user", "B")}));
+  Message ann = make("user", "A"), bob = make("user", "B");
+  ann.name = "ann";
+  bob.name = "bob";
+  EXPECT_FALSE(merged_turns({ann, bob})) << "who said it would be lost";
 }
 
 }  // namespace
