@@ -40,6 +40,12 @@ std::string report_of(const engine::Job& job, const std::string& prompt) {
   return report.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// Whether a sequence with these pieces starts again at its end: it would stop, and the job asks to go on.
+bool starts_again(const engine::Job& job, const ScriptedReply& reply,
+                  const std::vector<ScriptedPiece>& pieces) {
+  return job.stop_ids.empty() && reply.end == ScriptedEnd::kStop && !pieces.empty();
+}
+
 std::vector<ScriptedPiece> bytes_of(const std::string& text) {
   std::vector<ScriptedPiece> pieces;
   for (const char c : text) pieces.push_back({std::string(1, c), 0, -0.5f, {}});
@@ -172,9 +178,7 @@ void ScriptedGenerator::admit_locked() {
     Sequence sequence = std::move(waiting_.front());
     waiting_.pop_front();
     sequence.admitted = sequence.first = Clock::now();
-    const int64_t delay =
-        sequence.pieces.empty() ? sequence.reply->end_delay_ms : sequence.pieces[0].delay_ms;
-    sequence.due = sequence.admitted + std::chrono::milliseconds(delay);
+    sequence.due = sequence.admitted + delay_of_next(sequence);
     counters_.prompt_tokens += sequence.job.prompt.size();
     running_.push_back(std::move(sequence));
   }
@@ -226,13 +230,18 @@ engine::Token ScriptedGenerator::token_of(const Sequence& sequence, const Script
   return token;
 }
 
+std::chrono::milliseconds ScriptedGenerator::delay_of_next(const Sequence& sequence) {
+  const std::vector<ScriptedPiece>& pieces = sequence.pieces;
+  if (sequence.next < pieces.size()) return std::chrono::milliseconds(pieces[sequence.next].delay_ms);
+  const bool again = starts_again(sequence.job, *sequence.reply, pieces);
+  return std::chrono::milliseconds(again ? pieces[0].delay_ms : sequence.reply->end_delay_ms);
+}
+
 /// Plays the next piece or the end; true once the sequence is over.
 bool ScriptedGenerator::advance(Sequence& sequence) {
   const ScriptedReply& reply = *sequence.reply;
   if (sequence.next == sequence.pieces.size()) {
-    const bool goes_on =
-        sequence.job.stop_ids.empty() && reply.end == ScriptedEnd::kStop && sequence.next > 0;
-    if (!goes_on) {
+    if (!starts_again(sequence.job, reply, sequence.pieces)) {
       switch (reply.end) {
         case ScriptedEnd::kStop:
           sequence.receipt.stop_id = ScriptedCodec::kEnd;
@@ -257,9 +266,7 @@ bool ScriptedGenerator::advance(Sequence& sequence) {
     sequence.sink->on_tokens(std::exchange(sequence.undelivered, {}));
   }
   if (sequence.receipt.completion_tokens >= sequence.job.max_tokens) return end(sequence, Finish::kLength);
-  const bool at_end = sequence.next == sequence.pieces.size();
-  sequence.due +=
-      std::chrono::milliseconds(at_end ? reply.end_delay_ms : sequence.pieces[sequence.next].delay_ms);
+  sequence.due += delay_of_next(sequence);
   return false;
 }
 

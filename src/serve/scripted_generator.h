@@ -48,6 +48,7 @@ class ScriptedGenerator : public engine::Generator {
   void take_cancelled_locked(std::vector<Sequence>& ended);
   void step();
   bool advance(Sequence& sequence);
+  static std::chrono::milliseconds delay_of_next(const Sequence& sequence);
   bool end(Sequence& sequence, engine::Finish finish);
   engine::Token token_of(const Sequence& sequence, const ScriptedPiece& piece) const;
   void report_finish(Sequence& sequence);

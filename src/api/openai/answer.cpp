@@ -34,7 +34,10 @@ void Answer::on(const chat::Started& started) {
 }
 
 void Answer::on(chat::TextDelta& delta) {
-  if (stream_) return write(encoder_->delta(options_.head, delta));
+  if (stream_) {
+    if (!stream_->closed()) write(encoder_->delta(options_.head, delta));
+    return;
+  }
   WholeChoice& choice = choices_[static_cast<size_t>(delta.choice)];
   choice.text += delta.text;
   std::move(delta.logprobs.begin(), delta.logprobs.end(), std::back_inserter(choice.logprobs));

@@ -108,6 +108,17 @@ TEST(Service, a_stop_string_ends_the_engine_job_at_once) {
   EXPECT_EQ(f.service.counters().finished, 1u) << "a stop is no cancellation of the request";
 }
 
+TEST(Service, a_reply_that_starts_again_keeps_its_delays) {
+  Fixture f(R"({"replies": [{"pieces": ["a"], "delays_ms": 40, "end_delay_ms": 60000}]})");
+  chat::Request request = ask("hi");
+  request.ignore_eos = true;
+  request.max_tokens = 4;
+  const auto r = f.run(request);
+  EXPECT_EQ(r->text(), "aaaa");
+  ASSERT_TRUE(r->done_);
+  EXPECT_GE(r->done_->receipt.prefill_ms + r->done_->receipt.decode_ms, 160) << "four delays of the script";
+}
+
 TEST(Service, CX_09_a_cancelled_request_is_counted_once) {
   Fixture f(R"({"replies": [{"pieces": ["a", "b"], "delays_ms": [0, 60000]}]})");
   const auto recorder = std::make_shared<Recorder>();
