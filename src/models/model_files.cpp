@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "base/error.h"
@@ -133,13 +134,12 @@ base::Json read_json(const std::filesystem::path& path) {
   return base::parse_python_json(text.str(), path.string());
 }
 
-}  // namespace
-
-ModelFiles bind_model(base::Json config, std::shared_ptr<const tensor::Checkpoint> checkpoint) {
+ModelFiles bind_spec(ModelSpec spec, base::Json config,
+                     std::shared_ptr<const tensor::Checkpoint> checkpoint) {
   ModelFiles files;
   files.config = std::move(config);
   files.checkpoint = std::move(checkpoint);
-  files.spec = read_spec(files.config);
+  files.spec = std::move(spec);
   if (files.checkpoint->gguf() == nullptr) {
     files.plan = lower(files.spec);
     bind_all(files, SafetensorsBinder(files.config, files.checkpoint));
@@ -152,18 +152,30 @@ ModelFiles bind_model(base::Json config, std::shared_ptr<const tensor::Checkpoin
   return files;
 }
 
+}  // namespace
+
+ModelFiles bind_model(base::Json config, std::shared_ptr<const tensor::Checkpoint> checkpoint) {
+  ModelSpec spec = read_spec(config);
+  return bind_spec(std::move(spec), std::move(config), std::move(checkpoint));
+}
+
 ModelFiles open_model(const std::filesystem::path& path) {
   const auto config_path = path / "config.json";
   const bool has_config = std::filesystem::is_directory(path) && std::filesystem::exists(config_path);
   base::Json config;
-  if (has_config)
-    config = read_json(config_path);  // before the weights: an unknown model_type is the clearer error
-  if (has_config) read_spec(config);
+  std::optional<ModelSpec> spec;
+  if (has_config) {
+    config = read_json(config_path);
+    spec = read_spec(config);  // before the weights: an unknown model_type is the clearer error
+  }
   auto checkpoint = tensor::Checkpoint::open(path);
-  if (checkpoint->gguf() != nullptr) config = gguf_config(*checkpoint->gguf());
-  if (config.is_null())
+  if (checkpoint->gguf() != nullptr) {
+    config = gguf_config(*checkpoint->gguf());
+    spec = read_spec(config);
+  }
+  if (!spec)
     throw Error(Code::kNotFound, "[models.open] expected config.json in " + path.string() + "; got none");
-  ModelFiles files = bind_model(std::move(config), std::move(checkpoint));
+  ModelFiles files = bind_spec(std::move(*spec), std::move(config), std::move(checkpoint));
   files.path = path;
   return files;
 }
