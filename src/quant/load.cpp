@@ -127,10 +127,11 @@ Matrix load_matrix(tensor::Weights& weights, std::string_view base, int64_t rows
   matrix.codes = weights.take_any(module + ".weight");
   matrix.scales = weights.take_any(module + ".scales");
   const Params params = infer(matrix.codes, matrix.scales, matrix, name);
-  if (named && *named != std::optional<Params>(params)) {
-    throw corrupt(
-        *named ? to_string(**named) + ", as config.json says" : "floating point, as config.json says", name,
-        to_string(params));
+  // The shapes alone would do, but a config that contradicts them is of other weights.
+  const std::optional<Params>& said = named ? *named : config.base;
+  if (said != params) {
+    throw corrupt((said ? to_string(*said) : "floating point") + ", as config.json says", name,
+                  to_string(params));
   }
   matrix.bits = params.bits;
   matrix.group_size = params.group_size;

@@ -12,8 +12,8 @@
 namespace penstock::quant {
 
 /// `<base>.weight`, with `<base>.scales` (and `<base>.biases`) when the module is quantised. The presence of
-/// the scales decides; what the config says must then agree with the shapes. Throws Error(kCorrupt) naming
-/// the tensor.
+/// the scales decides whether it is; what the config says must then agree with the shapes. Throws
+/// Error(kCorrupt) naming the tensor.
 Matrix load_matrix(tensor::Weights& weights, std::string_view base, int64_t rows, int64_t cols,
                    const Config& config);
 

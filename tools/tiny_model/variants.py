@@ -98,7 +98,7 @@ def gemma_changes(config):
 def quantization_changes(config):
     """Only the quantisation is varied on a quantised fixture; the other fields are the dense fixture's work.
 
-    Tensor shapes tell bits and group size too, so a wrong entry may be refused or put right, but never believed.
+    Tensor shapes tell bits and group size too, so a wrong entry shows and is refused.
     """
     base = config["quantization"]
     mode, bits = base.get("mode", "affine"), base["bits"]
@@ -109,9 +109,9 @@ def quantization_changes(config):
         change("quantization_config", {"quantization": None, "quantization_config": base}, "same", or_error=True),
         change("quantization.mode", {"quantization": {"mode": "no-such-mode"}}, "error"),
     ]
-    changes += [change(f"quantization.{f}", {"quantization": {f: value}}, "same", or_error=True) for f, value in wrong.items()]
+    changes += [change(f"quantization.{f}", {"quantization": {f: value}}, "error") for f, value in wrong.items()]
     overrides = [k for k, v in base.items() if isinstance(v, dict)]
-    return changes + [change(f"quantization.{n}", {"quantization": {n: None}}, "same", or_error=True) for n in overrides]
+    return changes + [change(f"quantization.{n}", {"quantization": {n: None}}, "error") for n in overrides]
 
 
 def changes_of(config):

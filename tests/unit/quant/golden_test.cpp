@@ -44,6 +44,13 @@ std::vector<float> dequantize_all(const Matrix& matrix) {
   return out;
 }
 
+/// A golden's name begins with its mode, bits and group: "affine.3.64.bf16".
+Config config_of(const std::string& name) {
+  const size_t bits = name.find('.') + 1;
+  const size_t group = name.find('.', bits) + 1;
+  return {Params{name.substr(0, bits - 1), std::stoi(name.substr(group)), std::stoi(name.substr(bits))}, {}};
+}
+
 struct Codes {
   std::vector<uint8_t> codes;
   std::vector<float> scales;
@@ -85,7 +92,7 @@ TEST(Goldens, EveryMlxFormatEqualsMlx) {
   for (const auto& [name, tensor] : weights.checkpoint()->tensors()) {
     if (!name.ends_with(".weight")) continue;
     const std::string base = name.substr(0, name.size() - 7);
-    const Matrix matrix = load_matrix(weights, base, 3, 128, {Params{}, {}});
+    const Matrix matrix = load_matrix(weights, base, 3, 128, config_of(base));
     expect_same_bits(dequantize_all(matrix), values_of(weights, base), base);
     EXPECT_TRUE(base.starts_with(std::string(matrix.format->name()) + "." + std::to_string(matrix.bits) +
                                  "." + std::to_string(matrix.group_size)))
@@ -154,7 +161,7 @@ TEST(Goldens, RowOrderPicksStoredRows) {
   Weights mlx = goldens("mlx.safetensors");
   for (const char* name : {"affine.3.64.bf16", "mxfp4.4.32", "mxfp8.8.32", "nvfp4.4.16"}) {
     if (!mlx.has(std::string(name) + ".weight")) continue;
-    Matrix matrix = load_matrix(mlx, name, 3, 128, {Params{}, {}});
+    Matrix matrix = load_matrix(mlx, name, 3, 128, config_of(name));
     std::vector<float> expected = dequantize_all(matrix);
     std::rotate(expected.begin(), expected.begin() + 2 * matrix.cols, expected.end());
     matrix.row_order = {2, 0, 1};

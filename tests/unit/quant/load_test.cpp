@@ -1,5 +1,8 @@
 #include "quant/load.h"
 
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -34,7 +37,7 @@ Config config_of(const char* text) {
   return Config::parse(base::parse_json(text, "config.json"));
 }
 
-/// A config that says "quantised" and no more.
+/// A config that says "quantised" and no more: affine, group 64, 4 bits.
 const Config kQuantised = {Params{}, {}};
 
 std::string error_of(Weights weights, const Config& config = kQuantised, int64_t rows = 8,
@@ -51,7 +54,7 @@ TEST(LoadMatrix, ShapesFixBitsAndGroup) {
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
     for (const int group : {32, 64, 128}) {
       Weights weights = affine_weights(bits, group);
-      const Matrix matrix = load_matrix(weights, "m", 8, 128, kQuantised);
+      const Matrix matrix = load_matrix(weights, "m", 8, 128, {Params{"affine", group, bits}, {}});
       EXPECT_EQ(matrix.bits, bits);
       EXPECT_EQ(matrix.group_size, group);
       EXPECT_EQ(matrix.format, find_format("affine"));
@@ -60,19 +63,32 @@ TEST(LoadMatrix, ShapesFixBitsAndGroup) {
   }
 }
 
-TEST(LoadMatrix, ScalesDecideNotTheConfig) {
+TEST(LoadMatrix, ML_05_ScalesDecideWhetherItIsQuantised) {
   const Config four = config_of(R"({"quantization": {"group_size": 64, "bits": 4}})");
   Weights dense = weights_of({zeros("m.weight", DType::kBF16, {8, 128})});
   EXPECT_EQ(load_matrix(dense, "m", 8, 128, four).format, find_format("bf16"));
-  Weights six = affine_weights(6, 32);
-  EXPECT_EQ(load_matrix(six, "m", 8, 128, four).bits, 6);
+  Weights packed = affine_weights(4, 64);
+  EXPECT_EQ(load_matrix(packed, "m", 8, 128, four).format, find_format("affine"));
+}
+
+TEST(LoadMatrix, AContradictedConfigNamesTheTensor) {
+  const Config four = config_of(R"({"quantization": {"group_size": 64, "bits": 4}})");
+  for (const auto& [bits, group] : std::vector<std::pair<int, int>>{{6, 64}, {4, 32}, {8, 128}}) {
+    const std::string error = error_of(affine_weights(bits, group), four);
+    EXPECT_NE(error.find("4 bits, group 64, as config.json says for m;"), std::string::npos) << error;
+    EXPECT_NE(error.find(std::to_string(bits) + " bits, group " + std::to_string(group)), std::string::npos);
+  }
+  const std::vector<OwnedTensor> mxfp4 = {zeros("m.weight", DType::kU32, {8, 16}),
+                                          zeros("m.scales", DType::kU8, {8, 4})};
+  const Config affine = config_of(R"({"quantization": {"group_size": 32, "bits": 4}})");
+  EXPECT_NE(error_of(weights_of(mxfp4), affine).find("affine, 4 bits"), std::string::npos);
 }
 
 TEST(LoadMatrix, ScalesWithoutAWordInTheConfigAreAnError) {
   EXPECT_NE(error_of(affine_weights(4, 64), {}).find("a quantization section"), std::string::npos);
 }
 
-TEST(LoadMatrix, AContradictedOverrideNamesTheTensor) {
+TEST(LoadMatrix, QT_11_AContradictedOverrideNamesTheTensor) {
   const Config eight = config_of(R"({"quantization": {"bits": 4, "m": {"group_size": 64, "bits": 8}}})");
   EXPECT_NE(error_of(affine_weights(4, 64), eight).find("for m;"), std::string::npos);
   EXPECT_EQ(error_of(affine_weights(8, 64), eight), "");
@@ -83,16 +99,16 @@ TEST(LoadMatrix, AContradictedOverrideNamesTheTensor) {
   EXPECT_EQ(error_of(weights_of({zeros("m.weight", DType::kBF16, {8, 128})}), kept), "");
 }
 
-TEST(LoadMatrix, ModesByTheTypeOfTheScales) {
-  const auto load = [](int64_t bits, int64_t group) {
+TEST(LoadMatrix, QT_02_ModesByTheTypeOfTheScales) {
+  const auto load = [](const char* mode, int bits, int group) {
     Weights weights = weights_of({zeros("m.weight", DType::kU32, {8, 128 * bits / 32}),
                                   zeros("m.scales", DType::kU8, {8, 128 / group})});
-    return load_matrix(weights, "m", 8, 128, kQuantised).format->name();
+    return load_matrix(weights, "m", 8, 128, {Params{mode, group, bits}, {}}).format->name();
   };
-  EXPECT_EQ(load(4, 32), "mxfp4");
-  EXPECT_EQ(load(8, 32), "mxfp8");
-  EXPECT_EQ(load(4, 16), "nvfp4");
-  EXPECT_THROW(load(4, 64), base::Error);
+  EXPECT_EQ(load("mxfp4", 4, 32), "mxfp4");
+  EXPECT_EQ(load("mxfp8", 8, 32), "mxfp8");
+  EXPECT_EQ(load("nvfp4", 4, 16), "nvfp4");
+  EXPECT_THROW(load("affine", 4, 64), base::Error);
 }
 
 TEST(LoadMatrix, EveryWrongShapeIsAnError) {
@@ -130,6 +146,39 @@ TEST(LoadMatrix, GlobalScaleOnlyBesideNvfp4) {
       error_of(weights_of({zeros("m.weight", DType::kU32, {8, 16}), zeros("m.scales", DType::kU8, {8, 4}),
                            zeros("m.global_scale", DType::kF32, {1})})),
       "");
+}
+
+std::string vector_error(DType dtype, const Shape& shape) {
+  Weights weights = weights_of({zeros("model.norm.weight", dtype, shape)});
+  try {
+    load_vector(weights, "model.norm.weight", 64);
+  } catch (const base::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(LoadVector, IsAMatrixOfOneRow) {
+  const std::vector<std::pair<DType, const char*>> types = {
+      {DType::kF32, "f32"}, {DType::kF16, "f16"}, {DType::kBF16, "bf16"}};
+  for (const auto& [dtype, format] : types) {
+    Weights weights = weights_of({zeros("b", dtype, {64})});
+    const Matrix vector = load_vector(weights, "b", 64);
+    EXPECT_EQ(vector.format, find_format(format));
+    EXPECT_EQ(vector.rows, 1);
+    EXPECT_EQ(vector.cols, 64);
+  }
+}
+
+TEST(LoadVector, EveryOtherTypeIsRefusedWithItsName) {
+  for (const DType dtype : {DType::kF64, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8,
+                            DType::kU16, DType::kU32, DType::kU64, DType::kBool}) {
+    const std::string error = vector_error(dtype, {64});
+    EXPECT_NE(error.find("F32, F16 or BF16 for model.norm.weight"), std::string::npos) << error;
+    EXPECT_NE(error.find(tensor::name(dtype)), std::string::npos) << error;
+  }
+  EXPECT_NE(vector_error(DType::kF32, {63}).find("model.norm.weight"), std::string::npos);
+  EXPECT_NE(vector_error(DType::kF32, {1, 64}).find("model.norm.weight"), std::string::npos);
 }
 
 TEST(UndoRopeInterleave, PairsComeApart) {

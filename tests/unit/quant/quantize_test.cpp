@@ -50,7 +50,7 @@ TEST(Quantize, TiesGoTowardsZeroAndZerosStay) {
   std::copy(std::begin(row), std::end(row), values.begin());
   const View source = {tensor::DType::kF32, {2, 32}, std::as_bytes(std::span(values))};
   tensor::Weights weights(tensor::Checkpoint::in_memory(quantize(source, {"mxfp4", 32, 4}, "m")));
-  const Matrix matrix = load_matrix(weights, "m", 2, 32, {Params{}, {}});
+  const Matrix matrix = load_matrix(weights, "m", 2, 32, {Params{"mxfp4", 32, 4}, {}});
   std::vector<float> out(32);
   matrix.format->dequantize(matrix, 0, out);
   const float expected[] = {6, 0, .5, 1, 1.5, 2, 3, 4, -6, 0, -.5, -1, -1.5, -2, -3, -4};
@@ -65,7 +65,7 @@ TEST(Quantize, ErrorIsBoundedByTheStep) {
   const View source = {tensor::DType::kF32, {2, 128}, std::as_bytes(std::span(values))};
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
     tensor::Weights weights(tensor::Checkpoint::in_memory(quantize(source, {"affine", 64, bits}, "m")));
-    const Matrix matrix = load_matrix(weights, "m", 2, 128, {Params{}, {}});
+    const Matrix matrix = load_matrix(weights, "m", 2, 128, {Params{"affine", 64, bits}, {}});
     std::vector<float> out(128);
     matrix.format->dequantize(matrix, 1, out);
     const float step = 2.1f / static_cast<float>((1 << bits) - 1);
