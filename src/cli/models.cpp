@@ -93,6 +93,7 @@ pool::LoadOptions load_options(const config::Settings& settings, const store::Lo
   if (!settings.served_model_name.empty()) {
     options.names.push_back(options.name);
     options.name = settings.served_model_name;
+    std::erase(options.names, options.name);
   }
   options.executor = settings.executor;
   options.exact = settings.exact;

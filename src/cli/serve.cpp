@@ -70,9 +70,10 @@ void add_serve(CLI::App& app, Program& program) {
   auto model = std::make_shared<std::string>();
   auto engine = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("serve", "Serve a model over HTTP (OpenAI API)");
-  command->add_option("model", *model,
-                      "Alias, org/name, folder or .gguf file; without it one is chosen for this machine");
-  command->add_option("--engine", *engine, "scripted:FILE plays a script instead of a model, for tests");
+  CLI::Option* name = command->add_option(
+      "model", *model, "Alias, org/name, folder or .gguf file; without it one is chosen for this machine");
+  command->add_option("--engine", *engine, "scripted:FILE plays a script instead of a model, for tests")
+      ->excludes(name);
   auto settings = std::make_shared<SettingsFlags>(*command, std::vector<std::string>{"process", "model"});
   set_examples(*command,
                "  penstock serve smollm2\n"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -12,9 +13,24 @@ namespace penstock::serve {
 using base::Code;
 using base::Error;
 
+namespace {
+
+/// A name that stands for two things is a slip that would show as the wrong answer.
+std::shared_ptr<const pool::Model> with_names_of_its_own(std::shared_ptr<const pool::Model> model) {
+  std::set<std::string_view> seen = {model->id};
+  for (const std::string& name : model->names) {
+    if (!name.empty() && seen.insert(name).second) continue;
+    throw Error(Code::kInvalidRequest,
+                "[serve.model] expected names of the model that differ; got '" + name + "' twice or empty");
+  }
+  return model;
+}
+
+}  // namespace
+
 Service::Service(std::shared_ptr<const pool::Model> model, ServiceOptions options)
-    : shared_(std::make_shared<Shared>(std::move(model), options.prepare_threads, options.max_preparing,
-                                       options.stream_threads)) {}
+    : shared_(std::make_shared<Shared>(with_names_of_its_own(std::move(model)), options.prepare_threads,
+                                       options.max_preparing, options.stream_threads)) {}
 
 Service::~Service() {
   stop();

@@ -67,6 +67,17 @@ std::optional<TemplateChoice> choice_in(std::string_view file, const std::string
   return choice_of(json["chat_template"], origin);
 }
 
+// Some checkpoints name a Python module of another program in place of a template; that code is never run.
+void refuse_template_module(std::string_view tokenizer_config_json) {
+  if (tokenizer_config_json.empty()) return;
+  const Json json = parse(tokenizer_config_json, "tokenizer_config.json");
+  if (!json.is_object() || !json.contains("chat_template_type") || json["chat_template_type"].is_null())
+    return;
+  fail(base::Code::kUnsupported,
+       "expected a template text, as in a chat_template.jinja; got chat_template_type " +
+           json["chat_template_type"].dump() + " in tokenizer_config.json, which is a program");
+}
+
 }  // namespace
 
 std::optional<TemplateChoice> choose_template(const TemplateFiles& files) {
@@ -77,6 +88,7 @@ std::optional<TemplateChoice> choose_template(const TemplateFiles& files) {
   }
   if (auto choice = choice_in(files.tokenizer_config_json, "tokenizer_config.json")) return choice;
   if (auto choice = choice_in(files.chat_template_json, "chat_template.json")) return choice;
+  refuse_template_module(files.tokenizer_config_json);
   if (files.gguf_template.empty()) return std::nullopt;
   return TemplateChoice{std::string(files.gguf_template), std::nullopt, "GGUF metadata"};
 }

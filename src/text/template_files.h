@@ -27,7 +27,7 @@ struct TemplateChoice {
 /// The first of these that has one wins: chat_template.jinja, tokenizer_config.json (`chat_template`: a
 /// string, or a list or table of named ones, of which `default` and `tool_use` count), chat_template.json,
 /// GGUF metadata. Nothing if none has. Throws Error(kCorrupt) for a file that cannot be read,
-/// Error(kUnsupported) for a list without `default`.
+/// Error(kUnsupported) for a list without `default` and for a template that is a Python module.
 std::optional<TemplateChoice> choose_template(const TemplateFiles& files);
 
 /// `bos_token`, `eos_token`, `unk_token` and `pad_token` of a tokenizer_config.json, each a string or an

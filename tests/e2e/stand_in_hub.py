@@ -27,12 +27,16 @@ class Repo:
         self.drops = behaviour.pop("drops", 0)  # ... this many times
         self.busy = behaviour.pop("busy", 0)  # so many answers are 503 first
         self.ranges = behaviour.pop("ranges", True)
+        self.claims = behaviour.pop("claims", {})  # sizes that are announced and not true
         self.renamed_to = behaviour.pop("renamed_to", None)
         assert not behaviour, behaviour
         self.commit = hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()
 
     def is_large(self, name):
         return len(self.files[name]) >= LARGE_BYTES
+
+    def size(self, name):
+        return self.claims.get(name, len(self.files[name]))
 
     def etag(self, name):
         data = self.files[name]
@@ -113,9 +117,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         entries = []
         for file, data in sorted(repo.files.items()):
-            entry = {"type": "file", "path": file, "size": len(data), "oid": git_blob_sha1(data)}
+            entry = {"type": "file", "path": file, "size": repo.size(file), "oid": git_blob_sha1(data)}
             if repo.is_large(file):
-                entry["lfs"] = {"oid": repo.etag(file), "size": len(data), "pointerSize": 130}
+                entry["lfs"] = {"oid": repo.etag(file), "size": repo.size(file), "pointerSize": 130}
             entries.append(entry)
         self.answer(200, json.dumps(entries).encode())
 
@@ -132,7 +136,7 @@ class Handler(BaseHTTPRequestHandler):
         common = [("X-Repo-Commit", repo.commit), ("ETag", f'"{repo.etag(file)}"')]
         if repo.is_large(file):
             location = f"{self.hub.cdn_endpoint}/{name}/{file}?signature=s3cret"
-            common += [("X-Linked-Etag", f'"{repo.etag(file)}"'), ("X-Linked-Size", str(len(repo.files[file]))),
+            common += [("X-Linked-Etag", f'"{repo.etag(file)}"'), ("X-Linked-Size", str(repo.size(file))),
                        ("Location", location)]
             self.answer(302, b"Found", common, "text/plain")
         else:

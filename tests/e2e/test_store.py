@@ -130,6 +130,30 @@ def test_a_stale_partial_file_is_noticed_and_replaced(hub, store):
     assert (store.repo("org/name") / "snapshots" / repo.commit / "model.safetensors").read_bytes() == WEIGHTS
 
 
+def test_ML_20_pull_checks_the_disk_goes_on_where_it_stopped_and_verifies(hub, store, penstock):
+    def pull(status):
+        out = penstock("pull", "org/name", environment=store.environment, check=False)
+        assert out.returncode == status, out.stderr
+        return out
+
+    repo = hub.add_repo("org/name", MLX_FILES, claims={"model.safetensors": 1 << 60})
+    assert "of free disk" in pull(1).stderr and hub.gets("/org/name/model.safetensors") == []
+    repo.claims, repo.wrong_bytes = {}, ["model.safetensors"]
+    assert "digest" in pull(1).stderr and store.run("find", "org/name", status=1)["code"] == "not_found"
+    repo.wrong_bytes, repo.drop_after, repo.drops = (), 200_000, 1
+    hub.requests.clear()
+    folder = Path(pull(0).stdout.strip())
+    assert hub.gets("/org/name/model.safetensors") == [None, "bytes=200000-"]
+    assert (folder / "model.safetensors").read_bytes() == WEIGHTS
+    partial = store.repo("org/name") / "blobs" / (repo.etag("model.safetensors") + ".incomplete")
+    store.run("rm", "org/name")
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(WEIGHTS[:300_000])
+    hub.requests.clear()
+    pull(0)
+    assert hub.gets("/org/name/model.safetensors") == ["bytes=300000-"], "the next run goes on too"
+
+
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
 def test_wrong_bytes_are_refused(hub, store, file):
     hub.add_repo("org/name", MLX_FILES, wrong_bytes=[file])
@@ -139,7 +163,7 @@ def test_wrong_bytes_are_refused(hub, store, file):
     assert store.run("find", "org/name", status=1)["code"] == "not_found"
 
 
-def test_a_gated_repository_says_what_to_do_and_hides_the_token(hub, store):
+def test_ML_26_a_gated_repository_says_what_to_do_and_hides_the_token(hub, store):
     hub.add_repo("org/gated", MLX_FILES, gated=True)
     answer = store.run("pull", "org/gated", status=1)
     assert answer["code"] == "unauthorized" and "HF_TOKEN" in answer["error"]

@@ -6,12 +6,14 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <set>
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "exec/logits_runner.h"
 #include "models/executors.h"
+#include "quant/format.h"
 
 namespace penstock::models {
 namespace {
@@ -126,8 +128,28 @@ INSTANTIATE_TEST_SUITE_P(All, FixtureTest, testing::ValuesIn([] {
                            return name;
                          });
 
-TEST(Fixtures, ThereAreSome) {
-  EXPECT_GE(Fixture::folders().size(), 3u);
+TEST(Fixtures, QT_02_QT_03_QT_11_EveryKindOfQuantisationHasOne) {
+  std::set<std::string> modes, kinds;
+  for (const auto& folder : Fixture::folders()) {
+    const ModelFiles files = Fixture(folder).open();
+    if (!files.config.contains("quantization")) continue;
+    modes.insert(files.config["quantization"].value("mode", "affine"));
+    const auto is_packed = [&](const std::string& module) {
+      return files.checkpoint->find(module + ".scales") != nullptr;
+    };
+    if (is_packed("model.embed_tokens")) kinds.insert(files.spec.tied_head ? "tied head" : "embedding");
+    if (is_packed("lm_head")) kinds.insert("head");
+    std::set<int> bits;
+    for (const auto& matrix : files.weights) {
+      if (matrix.format->name() == "affine") bits.insert(matrix.bits);
+    }
+    if (bits.size() > 1) kinds.insert("mixed bits");
+    for (const auto& [key, value] : files.config["quantization"].items()) {
+      if (value == false) kinds.insert("kept as float");
+    }
+  }
+  EXPECT_EQ(modes, (std::set<std::string>{"affine", "mxfp4", "mxfp8", "nvfp4"}));
+  EXPECT_EQ(kinds, (std::set<std::string>{"embedding", "head", "kept as float", "mixed bits", "tied head"}));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ TEST(ParseJson, RefusesDeepNesting) {
   EXPECT_NO_THROW(parse_json(R"(["[[[[[\"[[["])", "x", 2));
 }
 
-TEST(ParsePythonJson, ReadsWhatPythonWrites) {
+TEST(ParsePythonJson, ML_22_ReadsWhatPythonWrites) {
   const Json json = parse_python_json("\xEF\xBB\xBF{\"a\": NaN, \"b\": -Infinity, \"c\": \"NaN\", \"d\": Infinity}", "x");
   EXPECT_TRUE(json["a"].is_null());
   EXPECT_EQ(json["b"].get<double>(), std::numeric_limits<double>::lowest());

@@ -40,7 +40,7 @@ TEST(QuantConfig, ReadsTheSectionsInOrder) {
   EXPECT_EQ(parse(R"({"text_config": {"quantization_config": {"bits": 2}}})").base->bits, 2);
 }
 
-TEST(QuantConfig, OverridesByPath) {
+TEST(QuantConfig, QT_11_OverridesByPath) {
   const Config config =
       parse(R"({"quantization": {"group_size": 64, "bits": 4, "mode": "mxfp4", "group_size": 32,
     "model.layers.0.mlp.gate": {"group_size": 64, "bits": 8}, "lm_head": false, "model.embed_tokens": true}})");
@@ -53,7 +53,7 @@ TEST(QuantConfig, OverridesByPath) {
   EXPECT_FALSE(config.find_override("model.layers.1.mlp.gate"));
 }
 
-TEST(QuantConfig, LanguageModelPrefixOnEitherSide) {
+TEST(QuantConfig, ML_04_LanguageModelPrefixOnEitherSide) {
   const Config wrapped =
       parse(R"({"quantization": {"language_model.model.layers.3.mlp.down_proj": {"bits": 8}}})");
   EXPECT_EQ((*wrapped.find_override("model.layers.3.mlp.down_proj"))->bits, 8);
@@ -64,7 +64,7 @@ TEST(QuantConfig, LanguageModelPrefixOnEitherSide) {
   EXPECT_EQ((*plain.find_override("language_model.model.layers.3.mlp.down_proj"))->bits, 6);
 }
 
-TEST(QuantConfig, ForeignMethodsAreNotSupported) {
+TEST(QuantConfig, QT_12_ForeignMethodsAreNotSupported) {
   for (const char* method : {"gptq", "awq", "compressed-tensors", "bitnet", "fp8", "bitsandbytes"}) {
     const std::string text =
         std::string(R"({"quantization_config": {"bits": 4, "quant_method": ")") + method + "\"}}";

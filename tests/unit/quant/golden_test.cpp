@@ -86,7 +86,7 @@ void expect_codes_agree(const Matrix& matrix, bool fused, float tolerance) {
   }
 }
 
-TEST(Goldens, EveryMlxFormatEqualsMlx) {
+TEST(Goldens, QT_02_EveryMlxFormatEqualsMlx) {
   Weights weights = goldens("mlx.safetensors");
   std::set<std::string> seen;
   for (const auto& [name, tensor] : weights.checkpoint()->tensors()) {

@@ -47,7 +47,7 @@ TEST_F(HubCacheTest, FindsByRefAndByCommit) {
   EXPECT_FALSE(cache_.find("o/../n"));
 }
 
-TEST_F(HubCacheTest, SizeCountsEachBlobOnce) {
+TEST_F(HubCacheTest, ML_18_SizeCountsEachBlobOnce) {
   add("o/n", kOne, "f", "e1", 1000);
   cache_.link("o/n", kTwo, "f", "e1");
   cache_.link("o/n", kTwo, "g", "e1");

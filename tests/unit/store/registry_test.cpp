@@ -69,7 +69,7 @@ TEST(ParseRepoName, AllSpellings) {
   }
 }
 
-TEST_F(RegistryTest, ALocalFolderWinsOverTheHub) {
+TEST_F(RegistryTest, ML_23_ALocalFolderWinsOverTheHub) {
   add_mlx("o/n");
   EXPECT_EQ(registry_.require("o/n").path, root_ / "hub/models--o--n/snapshots" / kCommit);
   write("work/o/n/config.json", "{}");
@@ -80,7 +80,7 @@ TEST_F(RegistryTest, ALocalFolderWinsOverTheHub) {
   EXPECT_EQ(registry_.require("o/n/").path, "o/n");
 }
 
-TEST_F(RegistryTest, HomeAndTrailingSlash) {
+TEST_F(RegistryTest, ML_23_HomeAndTrailingSlash) {
   write("home/m/config.json", "{}");
   write("home/m/model.safetensors", "w");
   EXPECT_EQ(registry_.require("~/m/").path, root_ / "home/m");

@@ -36,7 +36,7 @@ TEST(Checkpoint, SingleFile) {
   checkpoint->drop(checkpoint->find("a")->bytes);
 }
 
-TEST(Checkpoint, ShardsWithAndWithoutIndex) {
+TEST(Checkpoint, ML_11_ShardsWithAndWithoutIndex) {
   const TemporaryDirectory directory;
   write_shard(directory / "model-00001-of-00002.safetensors", {"a"});
   EXPECT_THAT(error_at(directory.path()), HasSubstr("2 shards like"));
@@ -48,7 +48,7 @@ TEST(Checkpoint, ShardsWithAndWithoutIndex) {
   EXPECT_EQ(Checkpoint::open(directory.path())->tensors().size(), 2u);
 }
 
-TEST(Checkpoint, IndexLies) {
+TEST(Checkpoint, ML_11_IndexLies) {
   const TemporaryDirectory directory;
   write_shard(directory / "model-1.safetensors", {"a"});
   const auto index = [&](const char* text) {

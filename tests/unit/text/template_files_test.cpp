@@ -26,6 +26,30 @@ TEST(TemplateFiles, PrecedenceOfTheFiles) {
   EXPECT_FALSE(choose_template(files).has_value());
 }
 
+TEST(TemplateFiles, CT_06_ANullTemplateFallsBackToTheOtherFile) {
+  TemplateFiles files;
+  files.tokenizer_config_json = R"({"chat_template": "config"})";
+  files.chat_template_json = R"({"chat_template": null})";
+  EXPECT_EQ(choose_template(files)->source, "config");
+  files.tokenizer_config_json = R"({"chat_template": null})";
+  files.chat_template_json = R"({"chat_template": "processor"})";
+  EXPECT_EQ(choose_template(files)->source, "processor");
+}
+
+TEST(TemplateFiles, CT_21_TemplatesThatArePythonModulesAreNamed) {
+  TemplateFiles files;
+  files.tokenizer_config_json = R"({"chat_template_type": "deepseek_v32"})";
+  try {
+    choose_template(files);
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("deepseek_v32"), std::string::npos) << error.what();
+  }
+  files.chat_template_jinja = "jinja";
+  EXPECT_EQ(choose_template(files)->source, "jinja") << "a text beside it serves";
+}
+
 TEST(TemplateFiles, ListsNameTheirTemplates) {
   TemplateFiles files;
   files.tokenizer_config_json = R"({"chat_template": [{"name": "tool_use", "template": "T"},
