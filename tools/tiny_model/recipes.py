@@ -77,8 +77,8 @@ RECIPES = {
     "llama-mxfp4": quantized(LLAMA, {"group_size": 32, "bits": 4, "mode": "mxfp4"}, num_hidden_layers=2),
     "llama-mxfp8": quantized(LLAMA, {"group_size": 32, "bits": 8, "mode": "mxfp8"}, num_hidden_layers=2),
     "llama-nvfp4": quantized(LLAMA, {"group_size": 16, "bits": 4, "mode": "nvfp4"}, num_hidden_layers=2),
-    "llama-g128": quantized(LLAMA, {"group_size": 128, "bits": 4}, "float16", num_hidden_layers=2, hidden_size=384, intermediate_size=256,
-                            head_dim=64),
+    "llama-g128": quantized(LLAMA, {"group_size": 128, "bits": 4}, "float16", num_hidden_layers=1, hidden_size=256, intermediate_size=384,
+                            num_attention_heads=4, num_key_value_heads=2, head_dim=64),
     **{f"llama-affine{bits}": quantized(LLAMA, {"group_size": 32, "bits": bits}, num_hidden_layers=2)
        for bits in (2, 3, 5, 6, 8)},
 }
