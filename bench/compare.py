@@ -184,7 +184,7 @@ def main():
     parser.add_argument("--model", required=True, help="what penstock runs: a GGUF file or an MLX folder")
     parser.add_argument("--base", help="another build of penstock to compare with")
     parser.add_argument("--mlx-python", help="the Python of a virtual environment that has mlx-lm")
-    parser.add_argument("--mlx-model", help="the same weights as an MLX folder (tools/gguf_to_mlx.py)")
+    parser.add_argument("--mlx-model", help="the same weights as an MLX folder (penstock convert MODEL.gguf FOLDER)")
     parser.add_argument("--llama-bench")
     parser.add_argument("--llama-batched-bench", help="for --batch above 1")
     parser.add_argument("--gguf", help="the same weights as a GGUF file, where --model is an MLX folder")

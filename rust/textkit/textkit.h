@@ -85,6 +85,9 @@ int32_t textkit_tokenizer_encode(const TextkitTokenizer* tokenizer, TextkitBytes
 // The id of a token as the vocabulary spells it, or -1.
 int32_t textkit_tokenizer_id(const TextkitTokenizer* tokenizer, TextkitBytes token, int64_t* id);
 
+// Writes a tokenizer.json that gives the same ids, and its size in bytes; if `capacity` is too small, only the size.
+int32_t textkit_tokenizer_json(const TextkitTokenizer* tokenizer, uint8_t* buffer, size_t capacity, size_t* size);
+
 int32_t textkit_template_compile(TextkitBytes source, TextkitTemplate** out);
 void textkit_template_free(TextkitTemplate* chat_template);
 

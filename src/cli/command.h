@@ -27,6 +27,7 @@ void add_pull(CLI::App& app, Program& program);
 void add_list(CLI::App& app, Program& program);
 void add_show(CLI::App& app, Program& program);
 void add_rm(CLI::App& app, Program& program);
+void add_convert(CLI::App& app, Program& program);
 void add_plan(CLI::App& app, Program& program);
 void add_doctor(CLI::App& app, Program& program);
 void add_version(CLI::App& app, Program& program);

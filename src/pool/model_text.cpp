@@ -97,6 +97,13 @@ std::optional<bool> flag_of(const tensor::Gguf& gguf, const char* key) {
   return gguf.boolean(key);
 }
 
+std::optional<std::string> token_text(const text::GgufVocab& vocab, std::optional<int32_t> id) {
+  if (!id || *id < 0 || *id >= static_cast<int32_t>(vocab.tokens.size())) return std::nullopt;
+  return vocab.tokens[static_cast<size_t>(*id)];
+}
+
+}  // namespace
+
 text::GgufVocab gguf_vocab(const tensor::Gguf& gguf) {
   text::GgufVocab vocab;
   vocab.model = text_of(gguf, "tokenizer.ggml.model");
@@ -122,13 +129,6 @@ text::GgufVocab gguf_vocab(const tensor::Gguf& gguf) {
   vocab.add_space_prefix = flag_of(gguf, "tokenizer.ggml.add_space_prefix");
   return vocab;
 }
-
-std::optional<std::string> token_text(const text::GgufVocab& vocab, std::optional<int32_t> id) {
-  if (!id || *id < 0 || *id >= static_cast<int32_t>(vocab.tokens.size())) return std::nullopt;
-  return vocab.tokens[static_cast<size_t>(*id)];
-}
-
-}  // namespace
 
 ModelText read_model_text(const std::filesystem::path& directory, const Json& config) {
   const std::string tokenizer_json = read_if_there(directory / "tokenizer.json");

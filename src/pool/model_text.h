@@ -11,6 +11,7 @@
 #include "pool/model.h"
 #include "tensor/gguf.h"
 #include "text/codec.h"
+#include "text/tokenizer.h"
 
 namespace penstock::pool {
 
@@ -28,5 +29,8 @@ ModelText read_model_text(const std::filesystem::path& directory, const base::Js
 
 /// From the metadata of a GGUF file.
 ModelText read_model_text(const tensor::Gguf& gguf);
+
+/// The vocabulary metadata of a GGUF file.
+text::GgufVocab gguf_vocab(const tensor::Gguf& gguf);
 
 }  // namespace penstock::pool

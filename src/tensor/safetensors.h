@@ -23,6 +23,18 @@ struct SafetensorsTable {
 /// A tensor of an unknown dtype is listed with an empty `dtype`. Throws Error(kCorrupt).
 SafetensorsTable parse_safetensors(std::span<const std::byte> bytes, const std::string& what);
 
+/// One entry of a file's table before its bytes exist.
+struct TableEntry {
+  std::string name;
+  std::string type;  // as safetensors names it: "BF16"
+  Shape shape;
+  uint64_t size_bytes = 0;
+};
+
+/// Everything in front of the tensors' bytes, which then follow each other in the order of the entries.
+std::string safetensors_head(std::span<const TableEntry> entries,
+                             const std::map<std::string, std::string>& metadata);
+
 struct NamedView {
   std::string name;
   View view;

@@ -34,6 +34,21 @@ void read_f32(const View& view, int64_t first, std::span<float> out) {
   }
 }
 
+void write_f32(std::span<const float> values, DType dtype, std::byte* out) {
+  if (dtype == DType::kF32) {
+    if (!values.empty()) std::memcpy(out, values.data(), values.size_bytes());
+    return;
+  }
+  if (dtype != DType::kF16 && dtype != DType::kBF16) {
+    throw base::Error(base::Code::kInternal,
+                      "[tensor.write_f32] expected F32, F16 or BF16; got " + std::string(name(dtype)));
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint16_t half = dtype == DType::kF16 ? f32_to_f16(values[i]) : f32_to_bf16(values[i]);
+    std::memcpy(out + 2 * i, &half, sizeof half);
+  }
+}
+
 std::vector<float> to_f32(const View& view) {
   std::vector<float> out(static_cast<size_t>(view.elements()));
   read_f32(view, 0, out);

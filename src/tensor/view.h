@@ -33,6 +33,10 @@ std::string to_string(const Shape& shape);
 /// Throws Error(kCorrupt) for another dtype or past the end.
 void read_f32(const View& view, int64_t first, std::span<float> out);
 
+/// Rounds to an f32, f16 or bf16 array (nearest, ties to even) of values.size() elements at `out`. Throws
+/// Error(kInternal) for another dtype.
+void write_f32(std::span<const float> values, DType dtype, std::byte* out);
+
 /// All of an f32, f16 or bf16 view as float32.
 std::vector<float> to_f32(const View& view);
 

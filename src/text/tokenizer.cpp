@@ -172,4 +172,15 @@ LeadingSpace Tokenizer::leading_space() const {
   return state_->leading_space;
 }
 
+std::string Tokenizer::to_json() const {
+  size_t size = 0;
+  const int32_t status = textkit_tokenizer_json(state_->handle.get(), nullptr, 0, &size);
+  if (status != TEXTKIT_TOO_SMALL) check(status, "text.tokenizer_json");
+  std::string json(size, '\0');
+  check(textkit_tokenizer_json(state_->handle.get(), reinterpret_cast<uint8_t*>(json.data()), json.size(),
+                               &size),
+        "text.tokenizer_json");
+  return json;
+}
+
 }  // namespace penstock::text

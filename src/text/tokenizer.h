@@ -69,6 +69,9 @@ class Tokenizer : public Pieces {
 
   LeadingSpace leading_space() const override;
 
+  /// A tokenizer.json that gives the same ids in any program that reads such files.
+  std::string to_json() const;
+
  private:
   struct State;
   std::vector<int32_t> encode_as(std::string_view text, bool add_special, int32_t specials) const;

@@ -122,5 +122,5 @@ def test_completion(penstock, shell):
 
 
 def test_help_teaches_with_examples(penstock):
-    for command in ("serve", "run", "generate", "logits", "bench", "pull", "list", "show", "rm", "plan", "doctor", "completion"):
+    for command in ("serve", "run", "generate", "logits", "bench", "pull", "list", "show", "rm", "convert", "plan", "doctor", "completion"):
         assert "Examples:" in penstock(command, "--help").stdout, command

@@ -323,6 +323,24 @@ pub unsafe extern "C" fn textkit_tokenizer_id(
     })
 }
 
+/// Writes a tokenizer.json that gives the same ids, and its size in bytes; if `capacity` is too small, only the size.
+///
+/// # Safety
+/// `tokenizer` is a live handle, `buffer` holds `capacity` bytes and `size` is valid.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_tokenizer_json(
+    tokenizer: *const TextkitTokenizer,
+    buffer: *mut u8,
+    capacity: usize,
+    size: *mut usize,
+) -> i32 {
+    guard(|| {
+        let text = (*tokenizer).0.to_json()?;
+        *size = text.len();
+        copy(text.as_bytes(), buffer, capacity)
+    })
+}
+
 /// # Safety
 /// `source` and `out` are valid.
 #[no_mangle]

@@ -1,7 +1,7 @@
 //! Text to token ids, from a `tokenizer.json` (with its `tokenizer_config.json`) or from a built vocabulary.
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{json, Map, Value};
 use tokenizers::{
     AddedToken, AddedVocabulary, Encoding, Model, NormalizedString, OffsetReferential, OffsetType, PostProcessor,
     PreTokenizer, Token, Tokenizer,
@@ -133,6 +133,38 @@ impl TextTokenizer {
         &self.pieces
     }
 
+    /// A `tokenizer.json` that gives the same ids, also by itself: the special tokens around a text become its
+    /// post-processor where it has none.
+    pub fn to_json(&self) -> Outcome<String> {
+        let mut file = serde_json::to_value(&self.inner).map_err(|e| invalid("tokenizer.json", e))?;
+        if self.inner.get_post_processor().is_none() && !(self.prefix.is_empty() && self.suffix.is_empty()) {
+            file["post_processor"] = self.surroundings_as_template()?;
+        }
+        serde_json::to_string(&file).map_err(|e| invalid("tokenizer.json", e))
+    }
+
+    fn surroundings_as_template(&self) -> Outcome<Value> {
+        let name = |id: &u32| {
+            let name = self.inner.id_to_token(*id);
+            name.ok_or_else(|| Failure::Invalid(format!("the special token {id} is not in the vocabulary")))
+        };
+        let prefix = self.prefix.iter().map(name).collect::<Outcome<Vec<_>>>()?;
+        let suffix = self.suffix.iter().map(name).collect::<Outcome<Vec<_>>>()?;
+        let special = |name: &String, kind: u32| json!({"SpecialToken": {"id": name, "type_id": kind}});
+        let around = |sequence: &str, kind: u32| {
+            let mut all: Vec<Value> = prefix.iter().map(|name| special(name, kind)).collect();
+            all.push(json!({"Sequence": {"id": sequence, "type_id": kind}}));
+            all.extend(suffix.iter().map(|name| special(name, kind)));
+            all
+        };
+        let mut specials = Map::new();
+        for (name, id) in prefix.iter().zip(&self.prefix).chain(suffix.iter().zip(&self.suffix)) {
+            specials.insert(name.clone(), json!({"id": name, "ids": [id], "tokens": [name]}));
+        }
+        let pair: Vec<Value> = around("A", 0).into_iter().chain(around("B", 1)).collect();
+        Ok(json!({"type": "TemplateProcessing", "single": around("A", 0), "pair": pair, "special_tokens": specials}))
+    }
+
     /// What the `tokenizers` crate makes of the ids: the reference that `pieces` is tested against.
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Outcome<String> {
         self.inner.decode(ids, skip_special).map_err(|e| invalid("decode", e))
@@ -244,8 +276,6 @@ fn token_text(token: &Value) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     /// A byte-level tokenizer of the letters a to d, a space and a few added tokens.
@@ -302,5 +332,18 @@ mod tests {
         let tokenizer = TextTokenizer::from_json(&file(json!([])), config.to_string().as_bytes()).unwrap();
         assert_eq!(tokenizer.encode("a<c>", true, Specials::Parsed).unwrap(), [7, 0, 7]);
         assert_eq!(tokenizer.encode("a<c>", false, Specials::Parsed).unwrap(), [0, 7]);
+    }
+
+    #[test]
+    fn its_json_keeps_what_stands_around_a_text() {
+        let config = json!({"add_bos_token": true, "add_eos_token": true, "bos_token": "<a>", "eos_token": "<b>"});
+        let added = json!([special(7, "<a>"), special(8, "<b>")]);
+        let tokenizer = TextTokenizer::from_json(&file(added), config.to_string().as_bytes()).unwrap();
+        let again = TextTokenizer::from_json(tokenizer.to_json().unwrap().as_bytes(), b"").unwrap();
+        assert_eq!(again.encode("bad", true, Specials::Parsed).unwrap(), [7, 1, 0, 3, 8]);
+        assert_eq!(again.encode("bad", false, Specials::Parsed).unwrap(), [1, 0, 3]);
+        let plain = TextTokenizer::from_json(&file(json!([special(7, "<a>")])), b"").unwrap();
+        let again = TextTokenizer::from_json(plain.to_json().unwrap().as_bytes(), b"").unwrap();
+        assert_eq!(again.encode("b<a>", true, Specials::Parsed).unwrap(), [1, 7]);
     }
 }

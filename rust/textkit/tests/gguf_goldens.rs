@@ -4,7 +4,7 @@ mod gguf_file;
 
 use std::path::PathBuf;
 
-use textkit::tokenizer::Specials;
+use textkit::tokenizer::{Specials, TextTokenizer};
 
 const VOCABULARIES: [&str; 14] = [
     "command-r",
@@ -42,13 +42,20 @@ fn ids_equal_the_goldens() {
     let mut texts = 0;
     for name in VOCABULARIES {
         let path = models.join(format!("ggml-vocab-{name}.gguf"));
-        let tokenizer = gguf_file::vocab(&path).build().unwrap_or_else(|e| panic!("{name}: {e}"));
+        let built = gguf_file::vocab(&path).build().unwrap_or_else(|e| panic!("{name}: {e}"));
+        // Written as a tokenizer.json and read again, it must be the same tokenizer.
+        let tokenizer = TextTokenizer::from_json(built.to_json().unwrap().as_bytes(), b"").unwrap();
+        assert_eq!(tokenizer.pieces().len(), built.pieces().len(), "{name}");
         let read = |kind: &str| std::fs::read_to_string(format!("{}.{kind}", path.display())).unwrap();
         let (inputs, outputs) = (read("inp"), read("out"));
         let inputs: Vec<&str> = inputs.split("\n__ggml_vocab_test__\n").collect();
         for (input, output) in inputs.iter().zip(outputs.lines()) {
             let want: Vec<u32> = output.split_whitespace().map(|id| id.parse().unwrap()).collect();
-            let got = tokenizer.encode(input, false, Specials::Plain).unwrap();
+            let got = built.encode(input, false, Specials::Plain).unwrap();
+            for (special, mode) in [(false, Specials::Plain), (true, Specials::Parsed)] {
+                let again = tokenizer.encode(input, special, mode).unwrap();
+                assert_eq!(again, built.encode(input, special, mode).unwrap(), "{name}: {input:?}");
+            }
             texts += 1;
             if got != want {
                 wrong.push(format!("{name}: {input:?}\n  want {want:?}\n  got  {got:?}"));

@@ -40,6 +40,18 @@ class GgufBytes {
     return *this;
   }
 
+  /// The values of an array() before it.
+  GgufBytes& raw(std::string_view bytes) {
+    metadata_ += bytes;
+    return *this;
+  }
+
+  GgufBytes& flag(std::string_view name, bool value) {
+    key(name, 7);
+    put(metadata_, static_cast<uint8_t>(value));
+    return *this;
+  }
+
   GgufBytes& texts(std::string_view name, const std::vector<std::string_view>& values) {
     array(name, 8, values.size());
     for (const std::string_view value : values) put_text(metadata_, value);
