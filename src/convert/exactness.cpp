@@ -38,7 +38,8 @@ bool holds(DType dtype, float value) {
 bool holds_values(DType dtype, const quant::Matrix& matrix, float offset, int threads) {
   if (dtype == DType::kF32 && offset == 0) return true;
   return every_row(matrix, threads, [&]() -> std::function<bool(int64_t)> {
-    return [&, values = std::vector<float>(static_cast<size_t>(matrix.cols))](int64_t row) mutable {
+    return [dtype, offset, &matrix,
+            values = std::vector<float>(static_cast<size_t>(matrix.cols))](int64_t row) mutable {
       matrix.format->dequantize(matrix, row, values);
       for (const float value : values) {
         const float moved = value + offset;
@@ -54,10 +55,10 @@ bool holds_scales(DType dtype, const quant::Matrix& matrix, int threads) {
   return every_row(matrix, threads, [&]() -> std::function<bool(int64_t)> {
     const auto cols = static_cast<size_t>(matrix.cols);
     const size_t groups = cols / static_cast<size_t>(matrix.format->code_group(matrix));
-    return [&, codes = std::vector<uint8_t>(cols), scales = std::vector<float>(groups),
+    return [dtype, &matrix, codes = std::vector<uint8_t>(cols), scales = std::vector<float>(groups),
             biases = std::vector<float>(groups)](int64_t row) mutable {
       matrix.format->codes(matrix, row, {codes, scales, biases});
-      for (size_t g = 0; g < groups; ++g) {
+      for (size_t g = 0; g < scales.size(); ++g) {
         if (!holds(dtype, scales[g]) || !holds(dtype, biases[g])) return false;
       }
       return true;
