@@ -171,6 +171,9 @@ Summary convert(const models::ModelFiles& files, const fs::path& destination, co
   Destination folder(destination, identity_of(files, options.wish, layout), layout, options.force);
   if (recipe.requantizes && options.on_note)
     options.on_note("the source is quantised already: quantising it again loses accuracy");
+  if (options.wish.format && recipe.quantization.is_null() && options.on_note)
+    options.on_note("no matrix has columns in whole groups of " +
+                    std::to_string(options.wish.format->group_size) + ": nothing was quantised");
   Summary summary;
   summary.resumed = folder.done_items() > 0;
   Run(files, options, recipe.items, layout, folder).make_all();

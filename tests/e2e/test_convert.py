@@ -71,8 +71,13 @@ def test_a_finished_model_is_not_overwritten(penstock, tiny, tmp_path):
     penstock("convert", str(tiny), made)
     refused = penstock("convert", str(tiny), made, "--bits", "4", check=False)
     assert refused.returncode == 2 and "--force" in refused.stderr
-    penstock("convert", str(tiny), made, "--bits", "4", "--force")
+    penstock("convert", str(tiny), made, "--bits", "4", "--group-size", "32", "--force")
     assert json.loads((tmp_path / "made/config.json").read_text())["quantization"]["bits"] == 4
+
+
+def test_groups_that_fit_no_matrix_are_said(penstock, tiny, tmp_path):
+    out = penstock("convert", str(tiny), str(tmp_path / "made"), "--bits", "4", "--group-size", "64")
+    assert "nothing was quantised" in out.stderr
 
 
 @pytest.mark.parametrize("mode,bits,group", FORMATS)
