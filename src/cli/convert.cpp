@@ -21,7 +21,7 @@ struct ConvertOptions {
   std::string source, destination, mode, dtype;
   int bits = 0;        // 0: not given
   int group_size = 0;  // 0: not given
-  bool force = false, json = false;
+  bool dequantize = false, force = false, json = false;
 };
 
 [[noreturn]] void refuse(const std::string& expected, const std::string& got) {
@@ -57,7 +57,7 @@ std::optional<tensor::DType> dtype_of(const std::string& name) {
 
 convert::Options convert_options(const ConvertOptions& given, const config::Settings& settings) {
   convert::Options options;
-  options.wish = {format_of(given), dtype_of(given.dtype)};
+  options.wish = {format_of(given), given.dequantize, dtype_of(given.dtype)};
   options.force = given.force;
   options.threads = settings.threads > 0 ? static_cast<int>(settings.threads)
                                          : static_cast<int>(std::thread::hardware_concurrency());
@@ -128,6 +128,9 @@ void add_convert(CLI::App& app, Program& program) {
       ->check(CLI::IsMember({"affine", "mxfp4", "mxfp8", "nvfp4"}));
   command->add_option("--dtype", options->dtype, "Type of scales, norms and weights that are not quantised")
       ->check(CLI::IsMember({"float16", "bfloat16", "float32"}));
+  command->add_flag("--dequantize", options->dequantize, "Every matrix dense, in the type of --dtype")
+      ->excludes("--bits")
+      ->excludes("--mode");
   command->add_flag("--force", options->force, "Replace a finished model at the destination");
   command->add_flag("--json", options->json, "Print JSON");
   auto settings = std::make_shared<SettingsFlags>(*command, std::vector<std::string>{"threads", "log_level"});

@@ -47,6 +47,7 @@ Json identity_of(const models::ModelFiles& files, const Wish& wish, const Layout
     options = {
         {"mode", wish.format->mode}, {"bits", wish.format->bits}, {"group_size", wish.format->group_size}};
   }
+  if (wish.dequantize) options["dequantize"] = true;
   if (wish.dtype) options["dtype"] = tensor::name(*wish.dtype);
   return {{"source", fs::absolute(files.path).string()},
           {"options", options},

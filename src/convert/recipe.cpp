@@ -132,6 +132,10 @@ class Maker {
 
   Item matrix_item(const models::WeightSpec& spec, const Matrix& matrix) {
     const std::string name = prefix_ + spec.name;
+    if (wish_.dequantize && !is_dense(matrix)) {
+      remade_.insert(name);
+      return dense_item(name + ".weight", matrix, wish_.dtype.value_or(value_type(matrix)), 0);
+    }
     const std::optional<Params> have = same_codes(matrix);
     if (wish_.format && matrix.cols % wish_.format->group_size == 0 && have != wish_.format)
       return quantized_item(name, matrix);
@@ -139,6 +143,13 @@ class Maker {
     if (is_dense(matrix))
       return dense_item(name + ".weight", matrix, wish_.dtype.value_or(matrix.codes.dtype), 0);
     return dense_item(name + ".weight", matrix, wish_.dtype.value_or(narrowest(matrix)), 0);
+  }
+
+  /// The floating-point type that stands for the matrix where none is asked for.
+  DType value_type(const Matrix& matrix) const {
+    if (is_dense(matrix)) return matrix.codes.dtype;
+    const bool typed = is_mlx(matrix) && matrix.scales.dtype != DType::kU8;
+    return typed ? matrix.scales.dtype : value_type_;
   }
 
   DType narrowest(const Matrix& matrix) const {
@@ -218,10 +229,7 @@ class Maker {
     Item item = start(matrix, Way::kQuantize, is_dense(matrix) ? Effect::kQuantized : Effect::kRequantized,
                       describe(params));
     item.params = params;
-    const bool typed = is_mlx(matrix) && matrix.scales.dtype != DType::kU8;
-    item.dtype = wish_.dtype.value_or(is_dense(matrix) ? matrix.codes.dtype
-                                      : typed          ? matrix.scales.dtype
-                                                       : value_type_);
+    item.dtype = wish_.dtype.value_or(value_type(matrix));
     add_parts(item, name, affine ? item.dtype : DType::kU8, affine);
     remember(name, item);
     return item;

@@ -14,6 +14,7 @@ namespace penstock::convert {
 
 struct Wish {
   std::optional<quant::Params> format;  // empty: keep each matrix as exactly as MLX can
+  bool dequantize = false;              // every matrix dense
   std::optional<tensor::DType> dtype;   // of everything that is not codes; empty: as stored
 };
 

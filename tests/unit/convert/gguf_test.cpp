@@ -123,6 +123,21 @@ TEST_P(Gguf, QuantisingKeepsCodesThatAreAsWanted) {
   EXPECT_EQ(models::open_model(folder / "made").config["quantization"].size(), 3u);  // no overrides
 }
 
+TEST_P(Gguf, DequantisedItIsDenseAndInFloat32StillTheSame) {
+  const TemporaryDirectory folder;
+  const models::ModelFiles source = models::open_model(write_gguf(folder, GetParam()));
+  Options options;
+  options.wish.dequantize = true;
+  convert(source, folder / "half", options);
+  EXPECT_EQ(type_of(models::open_model(folder / "half"), "model.embed_tokens.weight"), "F16");
+  options.wish.dtype = tensor::DType::kF32;
+  convert(source, folder / "made", options);
+  const models::ModelFiles made = models::open_model(folder / "made");
+  EXPECT_FALSE(made.config.contains("quantization"));
+  EXPECT_EQ(type_of(made, "model.embed_tokens.weight"), "F32");
+  expect_same_values(source, made);
+}
+
 TEST_P(Gguf, TheFolderHasAConfigATokenizerAndStopIds) {
   const TemporaryDirectory folder;
   const auto path = write_gguf(folder, GetParam());
