@@ -19,6 +19,15 @@ struct RowCodes {
   std::span<float> biases;   // [cols / group]
 };
 
+/// One row of a format whose scales are small integers times one half for each 256 columns: scale[g] = d *
+/// scales[g] and bias[g] = -(dmin * minimums[g]), both exact in float32.
+struct NestedRow {
+  std::span<uint8_t> codes;     // [cols]
+  std::span<int8_t> scales;     // [cols / code_group()]
+  std::span<uint8_t> minimums;  // [cols / code_group()]; zeros in symmetric formats
+  std::span<uint16_t> d, dmin;  // [cols / 256] half precision
+};
+
 class Format {
  public:
   virtual ~Format() = default;
@@ -34,11 +43,23 @@ class Format {
   /// 2..8; 0 without integer codes.
   virtual int code_bits(const Matrix& matrix) const = 0;
 
+  /// True when codes() are E2M1 numbers, doubled and 12 added: 16 of the codes below 32.
+  virtual bool fp4_codes(const Matrix&) const { return false; }
+
+  /// The code of zero where every bias is -zero_code * scale; -1 where biases are free.
+  virtual int zero_code(const Matrix&) const { return -1; }
+
   /// Columns that share a scale in codes(); 0 without integer codes.
   virtual int code_group(const Matrix& matrix) const = 0;
 
   /// Row `row` of the matrix. Throws Error(kInternal) without integer codes.
   virtual void codes(const Matrix& matrix, int64_t row, RowCodes out) const = 0;
+
+  /// True when nested_codes() can give every row.
+  virtual bool nested_scales(const Matrix&) const { return false; }
+
+  /// Row `row` of the matrix; codes as in codes(). Throws Error(kInternal) without nested scales.
+  virtual void nested_codes(const Matrix&, int64_t, NestedRow) const { no_codes(); }
 
   /// Row `row` of the matrix as the reference implementation computes it in float32. out: [cols].
   virtual void dequantize(const Matrix& matrix, int64_t row, std::span<float> out) const = 0;

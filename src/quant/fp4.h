@@ -11,6 +11,7 @@ class Fp4Format : public Format {
  public:
   bool integer_codes(const Matrix&) const override { return true; }
   int code_bits(const Matrix&) const override { return 5; }
+  bool fp4_codes(const Matrix&) const override { return true; }
   int code_group(const Matrix& matrix) const override { return matrix.group_size; }
   void codes(const Matrix& matrix, int64_t row, RowCodes out) const override;
   void dequantize(const Matrix& matrix, int64_t row, std::span<float> out) const override;

@@ -19,6 +19,7 @@ class GgufFormat final : public Format {
   std::string_view name() const override { return block_.name; }
   bool integer_codes(const Matrix&) const override { return true; }
   int code_bits(const Matrix&) const override { return block_.bits; }
+  int zero_code(const Matrix&) const override { return block_.zero; }
   int code_group(const Matrix&) const override { return block_.group; }
 
   void codes(const Matrix& matrix, int64_t row, RowCodes out) const override {
@@ -26,11 +27,26 @@ class GgufFormat final : public Format {
     size_t group = 0;
     for (int64_t c = 0; c < matrix.cols; c += block_.columns, at += block_.bytes) {
       const size_t groups = static_cast<size_t>(block_.columns / block_.group);
-      block_.unpack(at, {&out.codes[static_cast<size_t>(c)], &out.scales[group], &out.biases[group]});
+      unpack(at, {&out.codes[static_cast<size_t>(c)], &out.scales[group], &out.biases[group]});
       for (size_t g = group; block_.zero >= 0 && g < group + groups; ++g) {
         out.biases[g] = static_cast<float>(-block_.zero) * out.scales[g];
       }
       group += groups;
+    }
+  }
+
+  bool nested_scales(const Matrix&) const override { return block_.unpack_nested != nullptr; }
+
+  void nested_codes(const Matrix& matrix, int64_t row, NestedRow out) const override {
+    if (block_.unpack_nested == nullptr) no_codes();
+    const std::byte* at = row_start(matrix, row);
+    const auto groups = static_cast<size_t>(block_.columns / block_.group);
+    for (size_t b = 0; b < out.d.size(); ++b, at += block_.bytes) {
+      NestedBlock block{&out.codes[b * static_cast<size_t>(block_.columns)], &out.scales[b * groups],
+                        &out.minimums[b * groups]};
+      block_.unpack_nested(at, block);
+      out.d[b] = block.d;
+      out.dmin[b] = block.dmin;
     }
   }
 
@@ -52,11 +68,24 @@ class GgufFormat final : public Format {
     return matrix.codes.bytes.data() + static_cast<size_t>(matrix.stored_row(row)) * row_bytes(matrix);
   }
 
+  void unpack(const std::byte* at, BlockCodes out) const {
+    if (block_.unpack_nested == nullptr) return block_.unpack(at, out);
+    std::array<int8_t, kMaxBlockGroups> scales;
+    std::array<uint8_t, kMaxBlockGroups> minimums{};
+    NestedBlock block{out.codes, scales.data(), minimums.data()};
+    block_.unpack_nested(at, block);
+    const float d = tensor::f16_to_f32(block.d), dmin = tensor::f16_to_f32(block.dmin);
+    for (size_t g = 0; g < static_cast<size_t>(block_.columns / block_.group); ++g) {
+      out.scales[g] = d * static_cast<float>(scales[g]);
+      if (block_.zero < 0) out.biases[g] = -(dmin * static_cast<float>(minimums[g]));
+    }
+  }
+
   void dequantize_block(const std::byte* at, std::span<float> out) const {
     std::array<uint8_t, kMaxBlockColumns> codes;
     std::array<float, kMaxBlockGroups> scales;
     std::array<float, kMaxBlockGroups> biases;
-    block_.unpack(at, {codes.data(), scales.data(), biases.data()});
+    unpack(at, {codes.data(), scales.data(), biases.data()});
     for (size_t c = 0; c < out.size(); ++c) {
       const size_t g = c / static_cast<size_t>(block_.group);
       if (block_.zero >= 0) {

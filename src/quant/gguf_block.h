@@ -19,6 +19,14 @@ struct BlockCodes {
   float* biases;   // [columns / group]
 };
 
+/// One block of a K format as it is stored: scale[g] = d * scales[g], bias[g] = -(dmin * minimums[g]).
+struct NestedBlock {
+  uint8_t* codes;            // [columns]
+  int8_t* scales;            // [columns / group]
+  uint8_t* minimums;         // [columns / group]; symmetric formats leave them alone
+  uint16_t d = 0, dmin = 0;  // half precision
+};
+
 struct BlockFormat {
   std::string_view name;
   std::string_view text;
@@ -27,7 +35,8 @@ struct BlockFormat {
   int bits;     // of a code
   int group;    // columns that share a scale
   int zero;     // symmetric: value = scale * (code - zero); -1: value = scale * code + bias
-  void (*unpack)(const std::byte* block, BlockCodes out);
+  void (*unpack)(const std::byte* block, BlockCodes out);           // null: nested
+  void (*unpack_nested)(const std::byte* block, NestedBlock& out);  // null: unpack
 };
 
 std::span<const BlockFormat> simple_block_formats();  // gguf_simple.cpp

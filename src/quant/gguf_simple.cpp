@@ -57,11 +57,13 @@ void unpack_q8_0(const std::byte* block, BlockCodes out) {
 }
 
 constexpr std::array kFormats = std::to_array<BlockFormat>({
-    {"q4_0", "GGUF Q4_0: 4 bits in blocks of 32, one f16 scale", 32, 18, 4, 32, 8, unpack_q4_0},
-    {"q4_1", "GGUF Q4_1: 4 bits in blocks of 32, f16 scale and minimum", 32, 20, 4, 32, -1, unpack_q4_1},
-    {"q5_0", "GGUF Q5_0: 5 bits in blocks of 32, one f16 scale", 32, 22, 5, 32, 16, unpack_q5_0},
-    {"q5_1", "GGUF Q5_1: 5 bits in blocks of 32, f16 scale and minimum", 32, 24, 5, 32, -1, unpack_q5_1},
-    {"q8_0", "GGUF Q8_0: 8 bits in blocks of 32, one f16 scale", 32, 34, 8, 32, 128, unpack_q8_0},
+    {"q4_0", "GGUF Q4_0: 4 bits in blocks of 32, one f16 scale", 32, 18, 4, 32, 8, unpack_q4_0, nullptr},
+    {"q4_1", "GGUF Q4_1: 4 bits in blocks of 32, f16 scale and minimum", 32, 20, 4, 32, -1, unpack_q4_1,
+     nullptr},
+    {"q5_0", "GGUF Q5_0: 5 bits in blocks of 32, one f16 scale", 32, 22, 5, 32, 16, unpack_q5_0, nullptr},
+    {"q5_1", "GGUF Q5_1: 5 bits in blocks of 32, f16 scale and minimum", 32, 24, 5, 32, -1, unpack_q5_1,
+     nullptr},
+    {"q8_0", "GGUF Q8_0: 8 bits in blocks of 32, one f16 scale", 32, 34, 8, 32, 128, unpack_q8_0, nullptr},
 });
 
 }  // namespace

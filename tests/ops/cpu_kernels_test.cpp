@@ -65,40 +65,67 @@ class KernelTest : public testing::TestWithParam<const Kernels*> {
 
 INSTANTIATE_TEST_SUITE_P(Tables, KernelTest, testing::ValuesIn(tables()), name_of_table);
 
+struct Shape {
+  int64_t rows, cols;
+  int32_t group;
+  CodeLayout layout;
+  ScaleType type;
+  int32_t zero = kStoredBias;
+};
+
+void put_scale(ScaleType type, float value, uint8_t* to) {
+  const uint16_t half = type == ScaleType::kF16 ? tensor::f32_to_f16(value) : tensor::f32_to_bf16(value);
+  if (type == ScaleType::kF32)
+    std::memcpy(to, &value, sizeof(value));
+  else
+    std::memcpy(to, &half, sizeof(half));
+}
+
 /// Random codes of one shape with sane scales.
 struct Codes {
   PackedCodes view;
   std::vector<uint8_t> bytes;
 
-  Codes(int64_t rows, int64_t cols, int32_t group, int bits, ScaleType type) {
-    view = {.rows = rows,
-            .cols = cols,
-            .group = group,
-            .code_bits = bits,
-            .width = bits <= 4 ? CodeWidth::kFour : CodeWidth::kEight,
-            .scale_type = type};
-    std::mt19937 random(static_cast<uint32_t>(rows * 31 + cols * 7 + group + bits));
+  explicit Codes(const Shape& shape) {
+    view = {.rows = shape.rows,
+            .cols = shape.cols,
+            .group = shape.group,
+            .layout = shape.layout,
+            .scale_type = shape.type,
+            .zero = shape.zero};
+    if (shape.type == ScaleType::kE8M0 || shape.type == ScaleType::kE4M3) view.scale_factor = 0.5f;
+    std::mt19937 random(static_cast<uint32_t>(shape.rows * 31 + shape.cols * 7 + shape.group));
     bytes.resize(static_cast<size_t>(view.strips() * view.strip_bytes()));
-    for (int64_t block = 0; block < view.strips() * view.groups(); ++block) fill(block, random);
+    for (int64_t block = 0; block < view.strips() * view.blocks_of_strip(); ++block)
+      fill(bytes.data() + block * view.block_bytes(), random);
     view.blocks = bytes.data();
   }
 
-  void fill(int64_t block, std::mt19937& random) {
-    uint8_t* at = bytes.data() + block * view.block_bytes();
-    for (int64_t i = 0; i < view.code_bytes(); ++i)
-      at[i] = static_cast<uint8_t>(view.width == CodeWidth::kFour ? random() & 255
-                                                                  : random() & ((1u << view.code_bits) - 1));
+  void fill(uint8_t* block, std::mt19937& random) {
+    for (int64_t i = 0; i < view.code_bytes(); ++i) block[i] = static_cast<uint8_t>(random());
+    if (view.scale_type == ScaleType::kNested)
+      for (int i = 0; i < 2 * kStripRows; ++i)
+        if (i < kStripRows || view.has_bias())
+          put_scale(ScaleType::kF16, 0.0001f * static_cast<float>(1 + random() % 50),
+                    block + view.code_bytes() + 2 * i);
+    for (int64_t group = 0; group < view.block_groups(); ++group)
+      for (int lane = 0; lane < kStripRows; ++lane) {
+        const int64_t at = group * view.group_scale_bytes() + lane * view.scale_bytes();
+        fill_scale(block + view.scales_at() + at, random, false);
+        if (view.has_bias()) fill_scale(block + view.biases_at() + at, random, true);
+      }
+  }
+
+  void fill_scale(uint8_t* to, std::mt19937& random, bool bias) {
     std::uniform_real_distribution<float> scale(0.001f, 0.02f);
-    for (int i = 0; i < 2 * kStripRows; ++i) {
-      const float value = i < kStripRows ? scale(random) : -8 * scale(random);
-      uint8_t* to = at + view.code_bytes() + i * view.scale_bytes();
-      const uint16_t half =
-          view.scale_type == ScaleType::kF16 ? tensor::f32_to_f16(value) : tensor::f32_to_bf16(value);
-      if (view.scale_type == ScaleType::kF32)
-        std::memcpy(to, &value, sizeof(value));
-      else
-        std::memcpy(to, &half, sizeof(half));
-    }
+    if (view.scale_type == ScaleType::kE8M0)
+      *to = static_cast<uint8_t>(117 + random() % 6);
+    else if (view.scale_type == ScaleType::kE4M3)
+      *to = static_cast<uint8_t>(random() % 2 == 0 ? random() % 0x30 : 0x80 + random() % 0x30);
+    else if (view.scale_type == ScaleType::kNested)
+      *to = static_cast<uint8_t>(bias ? -(static_cast<int>(random()) & 63) : static_cast<int>(random()));
+    else
+      put_scale(view.scale_type, bias ? -8 * scale(random) : scale(random), to);
   }
 };
 
@@ -125,29 +152,40 @@ struct Rows {
   }
 };
 
-struct Shape {
-  int64_t rows, cols;
-  int32_t group;
-  int bits;
-  ScaleType type;
-};
+constexpr auto kTwo = CodeLayout::kTwo, kThree = CodeLayout::kThree, kFour = CodeLayout::kFour,
+               kFive = CodeLayout::kFive, kSix = CodeLayout::kSix, kEight = CodeLayout::kEight,
+               kFp4 = CodeLayout::kFp4;
 
 const std::vector<Shape> kShapes = {
-    {40, 96, 32, 4, ScaleType::kF16},    {72, 576, 32, 4, ScaleType::kF16},
-    {19, 64, 16, 4, ScaleType::kF32},    {64, 256, 64, 4, ScaleType::kBF16},
-    {8, 128, 128, 4, ScaleType::kF16},   {130, 1536, 64, 3, ScaleType::kF32},
-    {24, 96, 32, 5, ScaleType::kF16},    {33, 128, 16, 6, ScaleType::kF32},
-    {17, 128, 64, 7, ScaleType::kBF16},  {49, 256, 32, 8, ScaleType::kF16},
-    {16, 256, 128, 8, ScaleType::kBF16}, {25, 64, 64, 8, ScaleType::kF32},
-    {9, 128, 128, 5, ScaleType::kF16},   {9, 48, 16, 8, ScaleType::kF16},
+    {40, 96, 32, kFour, ScaleType::kF16},        {72, 576, 32, kFour, ScaleType::kF16},
+    {19, 64, 16, kFour, ScaleType::kF32},        {64, 256, 64, kFour, ScaleType::kBF16},
+    {8, 128, 128, kFour, ScaleType::kF16},       {26, 96, 32, kFour, ScaleType::kF16, 8},
+    {130, 1536, 64, kThree, ScaleType::kF32},    {24, 96, 32, kThree, ScaleType::kF16},
+    {33, 128, 128, kTwo, ScaleType::kBF16},      {17, 128, 32, kTwo, ScaleType::kF16},
+    {24, 96, 32, kFive, ScaleType::kF16},        {9, 128, 128, kFive, ScaleType::kF16, 16},
+    {33, 128, 16, kSix, ScaleType::kF32},        {40, 192, 64, kSix, ScaleType::kBF16},
+    {49, 256, 32, kEight, ScaleType::kF16},      {16, 256, 128, kEight, ScaleType::kBF16},
+    {25, 64, 64, kEight, ScaleType::kF32},       {9, 64, 16, kEight, ScaleType::kF16},
+    {31, 96, 32, kEight, ScaleType::kF16, 128},  {40, 96, 32, kFp4, ScaleType::kE8M0, 12},
+    {27, 64, 16, kFp4, ScaleType::kE4M3, 12},    {16, 64, 32, kFp4, ScaleType::kF32},
+    {24, 512, 16, kTwo, ScaleType::kNested},     {17, 256, 16, kThree, ScaleType::kNested, 4},
+    {41, 768, 32, kFour, ScaleType::kNested},    {16, 256, 32, kFive, ScaleType::kNested},
+    {23, 512, 16, kSix, ScaleType::kNested, 32},
 };
+
+std::string shape_name(const Shape& s) {
+  static constexpr const char* kLayouts[] = {"two", "three", "four", "five", "six", "eight", "fp4"};
+  static constexpr const char* kTypes[] = {"f16", "bf16", "f32", "e8m0", "e4m3", "nested"};
+  return std::to_string(s.rows) + "x" + std::to_string(s.cols) + "_g" + std::to_string(s.group) + "_" +
+         kLayouts[static_cast<int>(s.layout)] + "_" + kTypes[static_cast<int>(s.type)] +
+         (s.zero == kStoredBias ? "" : "_zero" + std::to_string(s.zero));
+}
 
 using LinearCase = std::tuple<Shape, const Kernels*>;
 
 std::string name_of(const testing::TestParamInfo<LinearCase>& info) {
   const auto& [shape, table] = info.param;
-  return std::to_string(shape.rows) + "x" + std::to_string(shape.cols) + "_g" + std::to_string(shape.group) +
-         "_" + std::to_string(shape.bits) + "bit_" + table_name(table);
+  return shape_name(shape) + "_" + table_name(table);
 }
 
 class LinearTest : public testing::TestWithParam<LinearCase> {
@@ -155,8 +193,7 @@ class LinearTest : public testing::TestWithParam<LinearCase> {
   LinearTest() : LinearTest(std::get<Shape>(GetParam())) {}
 
   explicit LinearTest(const Shape& shape)
-      : codes_(shape.rows, shape.cols, shape.group, shape.bits, shape.type),
-        bias_(normal(static_cast<size_t>(shape.rows), 5)) {}
+      : codes_(shape), bias_(normal(static_cast<size_t>(shape.rows), 5)) {}
 
   static const Kernels& table() { return *std::get<const Kernels*>(GetParam()); }
 
@@ -248,14 +285,12 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LinearTest,
 /// The largest codes and activations: no 16-bit sum may saturate.
 TEST_P(KernelTest, LinearExtremesDoNotSaturate) {
   for (const Shape& shape : kShapes) {
-    Codes codes(shape.rows, shape.cols, shape.group, shape.bits, shape.type);
+    Codes codes(shape);
     for (const float sign : {1.0f, -1.0f}) {
-      for (const uint8_t byte : {0x00, 0xff, 0x80, 0x7f}) {
-        for (int64_t b = 0; b < codes.view.strips() * codes.view.groups(); ++b) {
-          const int mask = shape.bits <= 4 || shape.bits == 8 ? 255 : (1 << shape.bits) - 1;
-          std::memset(codes.bytes.data() + b * codes.view.block_bytes(), byte & mask,
+      for (const uint8_t byte : {0x00, 0xff, 0x80, 0x7f, 0x77}) {
+        for (int64_t b = 0; b < codes.view.strips() * codes.view.blocks_of_strip(); ++b)
+          std::memset(codes.bytes.data() + b * codes.view.block_bytes(), byte,
                       static_cast<size_t>(codes.view.code_bytes()));
-        }
         ActivationRows rows(1, shape.cols, 1u << group_index(shape.group));
         const std::vector<float> x(static_cast<size_t>(shape.cols), sign);
         rows.quantize(scalar_kernels(), 1u << group_index(shape.group), x.data(), 0, shape.cols,
@@ -265,8 +300,7 @@ TEST_P(KernelTest, LinearExtremesDoNotSaturate) {
         scalar_kernels().linear_codes(codes.view, q, {0, codes.view.strips()}, {a.data(), shape.rows},
                                       nullptr);
         table().linear_codes(codes.view, q, {0, codes.view.strips()}, {b.data(), shape.rows}, nullptr);
-        EXPECT_TRUE(same_bytes(a, b))
-            << shape.bits << " bits, group " << shape.group << ", code " << int{byte};
+        EXPECT_TRUE(same_bytes(a, b)) << shape_name(shape) << ", code " << int{byte};
       }
     }
   }

@@ -22,9 +22,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   penstock_kernels(FLAGS -mavx2 -mfma -mf16c SOURCES
     attention_avx2.cpp
     linear_dense_avx2.cpp
-    linear_eight_avx2.cpp
     linear_exact_avx2.cpp
     linear_four_avx2.cpp
+    linear_high_avx2.cpp
+    linear_low_avx2.cpp
     linear_panel_avx2.cpp
     rows_avx2.cpp)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")

@@ -7,38 +7,96 @@
 
 namespace penstock::exec::cpu {
 
-/// How many bits a packed code takes in memory.
-enum class CodeWidth : uint8_t { kFour, kEight };
+/// How packed codes lie in memory, in planes of 32 columns of a strip: for row r, byte 4r + i of a vector of
+/// 32 bytes. Columns are counted from the start of the 32; a step is four columns.
+///   4-bit plane: four vectors, vector v holds column 8v + i (low half) and 8v + 4 + i (high half)
+///   2-bit plane: two vectors, bits 2j and 2j + 1 of vector v are column 16v + 4j + i
+///   1-bit plane: one vector, bit j is column 4j + i
+///   bytes: eight vectors, vector v holds column 4v + i, minus 128
+enum class CodeLayout : uint8_t {
+  kTwo,    // 2-bit plane
+  kThree,  // 2-bit plane, then a 1-bit plane of the high bits
+  kFour,   // 4-bit plane
+  kFive,   // 4-bit plane, then a 1-bit plane
+  kSix,    // 4-bit plane, then a 2-bit plane
+  kEight,  // bytes
+  kFp4,    // 4-bit plane of E2M1 numbers, whose code is twice the number plus 12
+};
+
+constexpr int32_t code_bits(CodeLayout layout) {
+  constexpr int32_t kBits[] = {2, 3, 4, 5, 6, 8, 4};
+  return kBits[static_cast<int32_t>(layout)];
+}
 
 /// How scales and biases of packed codes are stored: always exactly.
-enum class ScaleType : uint8_t { kF16, kBF16, kF32 };
+enum class ScaleType : uint8_t {
+  kF16,
+  kBF16,
+  kF32,
+  kE8M0,    // a power of two, times scale_factor
+  kE4M3,    // an 8-bit float, times scale_factor
+  kNested,  // an int8, times a half for each row and 256 columns: the GGUF K formats
+};
 
-inline constexpr int32_t kStripRows = 8;    // rows of a packed strip: lanes of a vector
+inline constexpr int32_t kStripRows = 8;        // rows of a packed strip: lanes of a vector
+inline constexpr int32_t kChunk = 32;           // columns of a plane
+inline constexpr int32_t kNestedColumns = 256;  // columns of a block with nested scales
+inline constexpr int32_t kStoredBias = INT32_MIN;
 inline constexpr int32_t kTileKeys = 64;    // positions of a KV block and of an attention tile
 inline constexpr int32_t kPanelKeys = 16;   // keys of one panel of a tile
 inline constexpr int32_t kPartition = 256;  // absolute positions whose softmax is one partial result
 
-/// A matrix of integer codes, value = scale * code + bias, in strips of 8 rows. A strip is one block for each
-/// group of columns: codes, then 8 scales, then 8 biases. Four-bit codes: vector v of a block holds for row
-/// r at bytes 4r..4r+3 the columns 8v..8v+3 (low halves) and 8v+4..8v+7 (high halves). Eight-bit codes:
-/// vector v holds columns 4v..4v+3; codes of 8 bits are stored minus 128. Rows past the end are zeros.
+/// A matrix of integer codes, value = scale * code + bias, in strips of 8 rows. A strip is a run of blocks of
+/// one group of columns (two groups of 16, or 256 columns with nested scales): planes of codes, then for each
+/// group 8 scales and, where biases are stored, 8 biases. Nested: 8 halves for the scales, 8 for the biases,
+/// then for each group 8 int8, and then for each group 8 int8 of the biases. Rows past the end are zeros.
 struct PackedCodes {
-  const uint8_t* blocks = nullptr;  // [strips][groups][block_bytes]
-  int64_t rows = 0, cols = 0;
-  int32_t group = 0;      // columns of a block: 16, 32, 64 or 128
-  int32_t code_bits = 0;  // codes are below 2^code_bits
-  CodeWidth width = CodeWidth::kFour;
+  const uint8_t* blocks = nullptr;  // [strips][blocks][block_bytes]
+  int64_t rows = 0, cols = 0;       // cols: whole blocks
+  int32_t group = 0;                // columns that share a scale: 16, 32, 64 or 128
+  CodeLayout layout = CodeLayout::kFour;
   ScaleType scale_type = ScaleType::kF32;
+  int32_t zero = kStoredBias;  // otherwise the bias is -zero * scale and is not stored
+  float scale_factor = 1;
 
+  bool has_bias() const { return zero == kStoredBias; }
   int64_t groups() const { return cols / group; }
   int64_t strips() const { return (rows + kStripRows - 1) / kStripRows; }
-  int64_t code_bytes() const {
-    return static_cast<int64_t>(group) * kStripRows / (width == CodeWidth::kFour ? 2 : 1);
+  int32_t block_cols() const {
+    return scale_type == ScaleType::kNested ? kNestedColumns : group < kChunk ? kChunk : group;
   }
-  int64_t scale_bytes() const { return scale_type == ScaleType::kF32 ? 4 : 2; }
-  int64_t block_bytes() const { return code_bytes() + 2 * kStripRows * scale_bytes(); }
-  int64_t strip_bytes() const { return groups() * block_bytes(); }
-  bool is_signed() const { return code_bits == 8; }
+  int32_t block_groups() const { return block_cols() / group; }
+  int64_t blocks_of_strip() const { return cols / block_cols(); }
+  int64_t code_bytes() const { return int64_t{block_cols()} * code_bits(layout); }
+  int64_t chunk_bytes() const { return int64_t{kChunk} * code_bits(layout); }
+
+  /// Bytes of one scale of one row; of the small integer where scales are nested.
+  int64_t scale_bytes() const {
+    if (scale_type == ScaleType::kF32) return 4;
+    return scale_type == ScaleType::kF16 || scale_type == ScaleType::kBF16 ? 2 : 1;
+  }
+  /// From the start of a block to the first scale and the first bias, and from one group's to the next.
+  int64_t scales_at() const {
+    return code_bytes() + (scale_type == ScaleType::kNested ? 2 * kStripRows * kinds() : 0);
+  }
+  int64_t group_scale_bytes() const {
+    return kStripRows * scale_bytes() * (scale_type == ScaleType::kNested ? 1 : kinds());
+  }
+  int64_t biases_at() const {
+    return scales_at() +
+           (scale_type == ScaleType::kNested ? block_groups() * kStripRows : kStripRows * scale_bytes());
+  }
+  int64_t block_bytes() const {
+    return scales_at() + int64_t{block_groups()} * kStripRows * scale_bytes() * kinds();
+  }
+  int64_t strip_bytes() const { return blocks_of_strip() * block_bytes(); }
+
+  /// What is added to the sum of a group, times the sum of its activation codes: stored bytes are 128 less
+  /// than the code, and a zero point counts as many more.
+  int32_t offset() const { return (layout == CodeLayout::kEight ? 128 : 0) - (has_bias() ? 0 : zero); }
+
+ private:
+  int64_t kinds() const { return has_bias() ? 2 : 1; }
 };
 
 enum class DenseType : uint8_t { kF32, kF16, kBF16 };
@@ -127,14 +185,14 @@ struct Kernels {
   /// Quantises one row of x [cols] to group-wise int8. out.m is not read.
   void (*quantize_row)(const float* x, const QuantRows& out);
 
-  /// Integer codes times quantised activations: exact integer group sums, then for each group in order
-  /// acc = fma(scale * a, sum, acc), acc = fma(bias, a * sum of activation codes, acc).
-  /// scratch: codes_scratch_bytes(w.cols).
+  /// Integer codes times quantised activations: exact integer group sums (a zero point inside them), then for
+  /// each group in order acc = fma(scale * a, sum, acc), and acc = fma(bias, a * sum of activation codes,
+  /// acc) where biases are stored. scratch: codes_scratch_bytes(w.cols).
   void (*linear_codes)(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                        uint8_t* scratch);
 
-  /// Integer codes times float32 activations: w = fma(code, scale, bias), acc = fma(w, x, acc) in column
-  /// order. scratch: exact_scratch_floats(m).
+  /// Integer codes times float32 activations: w = fma(code, scale, bias), or (code - zero) * scale where no
+  /// bias is stored; acc = fma(w, x, acc) in column order. scratch: exact_scratch_floats(m).
   void (*linear_exact)(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,
                        float* scratch);
 

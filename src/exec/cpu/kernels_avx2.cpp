@@ -8,14 +8,33 @@ constexpr int32_t kPanelFrom = 9;  // activation rows that pay for unpacking a p
 
 }  // namespace
 
+const LayoutAvx2& layout_avx2(CodeLayout layout) {
+  switch (layout) {
+    case CodeLayout::kTwo:
+      return two_avx2();
+    case CodeLayout::kThree:
+      return three_avx2();
+    case CodeLayout::kFour:
+      return four_avx2();
+    case CodeLayout::kFive:
+      return five_avx2();
+    case CodeLayout::kSix:
+      return six_avx2();
+    case CodeLayout::kEight:
+      return eight_avx2();
+    case CodeLayout::kFp4:
+      break;
+  }
+  return fp4_avx2();
+}
+
 void linear_codes_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                        uint8_t* scratch) {
-  if (w.width == CodeWidth::kEight) return linear_eight_avx2(w, x, strips, out);
   if (x.m >= kPanelFrom) {
     linear_panel_avx2(w, x, strips, out, scratch);
     strips.first = strips.last - (strips.last - strips.first) % 2;
   }
-  linear_four_avx2(w, x, strips, out);
+  layout_avx2(w.layout).multiply_strips(w, x, strips, out);
 }
 
 const Kernels* avx2_kernels() {

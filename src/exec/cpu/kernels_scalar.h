@@ -6,11 +6,12 @@
 
 namespace penstock::exec::cpu {
 
-/// The code of one column of a block, as the format numbers it.
+/// The code of one column of a block, zero point not taken off.
 int32_t code_at(const PackedCodes& w, const uint8_t* block, int lane, int column);
 
-/// Scale `index` of a block (0..7) or bias (8..15).
-float scale_at(const PackedCodes& w, const uint8_t* block, int index);
+/// Scale and stored bias of one group of a block.
+float scale_at(const PackedCodes& w, const uint8_t* block, int group, int lane);
+float bias_at(const PackedCodes& w, const uint8_t* block, int group, int lane);
 
 /// Adds the bias, then writes or adds one output.
 void store_output(const LinearOut& out, int64_t m, int64_t row, float value);

@@ -1,4 +1,5 @@
 // Integer codes times quantised or float32 activations, plain C++.
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -6,25 +7,88 @@
 
 namespace penstock::exec::cpu {
 
-int32_t code_at(const PackedCodes& w, const uint8_t* block, int lane, int column) {
-  if (w.width == CodeWidth::kFour) {
-    const uint8_t byte = block[column / 8 * 32 + lane * 4 + column % 4];
-    return column % 8 < 4 ? byte & 15 : byte >> 4;
-  }
-  const uint8_t byte = block[column / 4 * 32 + lane * 4 + column % 4];
-  return w.is_signed() ? static_cast<int8_t>(byte) + 128 : byte;
+namespace {
+
+/// Twice each E2M1 number plus 12.
+constexpr int32_t kFp4Codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
+// The bits of column c (0..31) of row `lane` in a plane.
+
+int32_t in_four(const uint8_t* plane, int lane, int c) {
+  return plane[c / 8 * 32 + lane * 4 + c % 4] >> (c % 8 / 4 * 4) & 15;
 }
 
-float scale_at(const PackedCodes& w, const uint8_t* block, int index) {
-  const uint8_t* at = block + w.code_bytes() + index * w.scale_bytes();
-  if (w.scale_type == ScaleType::kF32) {
+int32_t in_two(const uint8_t* plane, int lane, int c) {
+  return plane[c / 16 * 32 + lane * 4 + c % 4] >> (c % 16 / 4 * 2) & 3;
+}
+
+int32_t in_one(const uint8_t* plane, int lane, int c) {
+  return plane[lane * 4 + c % 4] >> (c / 4) & 1;
+}
+
+int32_t in_bytes(const uint8_t* plane, int lane, int c) {
+  return static_cast<int8_t>(plane[c / 4 * 32 + lane * 4 + c % 4]) + 128;
+}
+
+float stored_scale(ScaleType type, float factor, const uint8_t* at) {
+  uint16_t half = 0;
+  if (type == ScaleType::kF32) {
     float value;
     std::memcpy(&value, at, sizeof(value));
     return value;
   }
-  uint16_t bits;
-  std::memcpy(&bits, at, sizeof(bits));
-  return w.scale_type == ScaleType::kF16 ? half_to_float(bits) : tensor::bf16_to_f32(bits);
+  if (type == ScaleType::kE8M0) return factor * std::bit_cast<float>(uint32_t{*at} << 23);
+  if (type == ScaleType::kE4M3) {
+    // As a half the number is 2^8 times too small, subnormals included.
+    half = static_cast<uint16_t>((*at & 0x80) << 8 | (*at & 0x7f) << 7);
+    return factor * (256 * half_to_float(half));
+  }
+  std::memcpy(&half, at, sizeof(half));
+  return type == ScaleType::kF16 ? half_to_float(half) : tensor::bf16_to_f32(half);
+}
+
+float nested_scale(const uint8_t* half_at, const uint8_t* at) {
+  uint16_t half;
+  std::memcpy(&half, half_at, sizeof(half));
+  return half_to_float(half) * static_cast<float>(static_cast<int8_t>(*at));
+}
+
+}  // namespace
+
+int32_t code_at(const PackedCodes& w, const uint8_t* block, int lane, int column) {
+  constexpr int kTwoBytes = 2 * kChunk, kFourBytes = 4 * kChunk;
+  const uint8_t* plane = block + column / kChunk * w.chunk_bytes();
+  const int c = column % kChunk;
+  switch (w.layout) {
+    case CodeLayout::kTwo:
+      return in_two(plane, lane, c);
+    case CodeLayout::kThree:
+      return in_two(plane, lane, c) | in_one(plane + kTwoBytes, lane, c) << 2;
+    case CodeLayout::kFour:
+      return in_four(plane, lane, c);
+    case CodeLayout::kFive:
+      return in_four(plane, lane, c) | in_one(plane + kFourBytes, lane, c) << 4;
+    case CodeLayout::kSix:
+      return in_four(plane, lane, c) | in_two(plane + kFourBytes, lane, c) << 4;
+    case CodeLayout::kEight:
+      return in_bytes(plane, lane, c);
+    case CodeLayout::kFp4:
+      return kFp4Codes[in_four(plane, lane, c)];
+  }
+  return 0;
+}
+
+float scale_at(const PackedCodes& w, const uint8_t* block, int group, int lane) {
+  const uint8_t* at = block + w.scales_at() + group * w.group_scale_bytes() + lane * w.scale_bytes();
+  if (w.scale_type == ScaleType::kNested) return nested_scale(block + w.code_bytes() + 2 * lane, at);
+  return stored_scale(w.scale_type, w.scale_factor, at);
+}
+
+float bias_at(const PackedCodes& w, const uint8_t* block, int group, int lane) {
+  const uint8_t* at = block + w.biases_at() + group * w.group_scale_bytes() + lane * w.scale_bytes();
+  if (w.scale_type == ScaleType::kNested)
+    return nested_scale(block + w.code_bytes() + 2 * (kStripRows + lane), at);
+  return stored_scale(w.scale_type, w.scale_factor, at);
 }
 
 void store_output(const LinearOut& out, int64_t m, int64_t row, float value) {
@@ -35,19 +99,31 @@ void store_output(const LinearOut& out, int64_t m, int64_t row, float value) {
 
 namespace {
 
+/// Where group g of a strip lies.
+struct GroupPlace {
+  const uint8_t* block;
+  int group;   // within the block
+  int column;  // its first, within the block
+};
+
+GroupPlace place_of(const PackedCodes& w, const uint8_t* strip, int64_t g) {
+  const auto group = static_cast<int>(g % w.block_groups());
+  return {strip + g / w.block_groups() * w.block_bytes(), group, group * w.group};
+}
+
 /// One output of linear_codes: row `lane` of a strip times row m of x.
 float dot_codes(const PackedCodes& w, const uint8_t* strip, int lane, const QuantRows& x, int64_t m) {
   const int64_t groups = w.groups();
+  const int32_t zero = w.has_bias() ? 0 : w.zero;
   float acc = 0;
   for (int64_t g = 0; g < groups; ++g) {
-    const uint8_t* block = strip + g * w.block_bytes();
+    const auto [block, group, column] = place_of(w, strip, g);
     const int8_t* q = x.codes + m * x.cols + g * w.group;
     int32_t sum = 0;
-    for (int c = 0; c < w.group; ++c) sum += code_at(w, block, lane, c) * q[c];
-    const float scale = scale_at(w, block, lane);
-    const float bias = scale_at(w, block, kStripRows + lane);
+    for (int c = 0; c < w.group; ++c) sum += (code_at(w, block, lane, column + c) - zero) * q[c];
+    const float scale = scale_at(w, block, group, lane);
     acc = std::fma(scale * x.scales[m * groups + g], static_cast<float>(sum), acc);
-    acc = std::fma(bias, x.sums[m * groups + g], acc);
+    if (w.has_bias()) acc = std::fma(bias_at(w, block, group, lane), x.sums[m * groups + g], acc);
   }
   return acc;
 }
@@ -55,11 +131,13 @@ float dot_codes(const PackedCodes& w, const uint8_t* strip, int lane, const Quan
 float dot_exact(const PackedCodes& w, const uint8_t* strip, int lane, const float* x) {
   float acc = 0;
   for (int64_t g = 0; g < w.groups(); ++g) {
-    const uint8_t* block = strip + g * w.block_bytes();
-    const float scale = scale_at(w, block, lane);
-    const float bias = scale_at(w, block, kStripRows + lane);
+    const auto [block, group, column] = place_of(w, strip, g);
+    const float scale = scale_at(w, block, group, lane);
     for (int c = 0; c < w.group; ++c) {
-      const float value = std::fma(static_cast<float>(code_at(w, block, lane, c)), scale, bias);
+      const int32_t code = code_at(w, block, lane, column + c);
+      const float value = w.has_bias()
+                              ? std::fma(static_cast<float>(code), scale, bias_at(w, block, group, lane))
+                              : static_cast<float>(code - w.zero) * scale;
       acc = std::fma(value, x[g * w.group + c], acc);
     }
   }

@@ -1,85 +1,228 @@
-// The loop over strips that the integer kernels of both code widths share: far pairs of strips, tiles of at
-// most four activation rows, groups in order. A Block type gives the exact integer sums of one block.
+// The loops over packed codes that all layouts share: a few activation rows straight from the codes, panels
+// of bytes for many, float32 columns for exact mode. Groups in order; group sums are exact integers.
 #pragma once
 
-#include "exec/cpu/simd_avx2.h"
+#include "exec/cpu/codes_avx2.h"
+#include "exec/cpu/kernels_avx2.h"
 
 namespace penstock::exec::cpu {
+
+/// sums[m] += steps [kFirst + kDone, kEnd) of 32 columns, whose first is `column` of the activations.
+template <class C, int kFirst, int kEnd, int MT, int kDone = 0>
+static inline __attribute__((always_inline)) void add_steps(const C& codes, const int8_t* const (&q)[MT],
+                                                            int64_t column, __m256i (&part)[MT],
+                                                            __m256i (&sums)[MT]) {
+  constexpr int kStep = kFirst + kDone;
+  if constexpr (kStep < kEnd) {
+    const __m256i code = codes.template step<kStep>();
+#pragma GCC unroll 4
+    for (int m = 0; m < MT; ++m) {
+      const __m256i product = multiply_pairs<C::kSigned>(code, broadcast4(q[m] + column + 4 * kStep));
+      part[m] = kDone % C::kFlush == 0 ? product : _mm256_add_epi16(part[m], product);
+      PENSTOCK_KEEP_ORDER(part[m]);
+      if (kDone % C::kFlush == C::kFlush - 1 || kStep + 1 == kEnd)
+        sums[m] = _mm256_add_epi32(sums[m], _mm256_madd_epi16(part[m], _mm256_set1_epi16(1)));
+    }
+    add_steps<C, kFirst, kEnd, MT, kDone + 1>(codes, q, column, part, sums);
+  }
+}
 
 struct StripPair {
   const uint8_t* at[2];
   int64_t row[2];
 };
 
-/// Rows first_m .. first_m + MT - 1 of x against S strips.
-template <class Block, int S, int MT>
-static void strips_tile(const PackedCodes& w, const QuantRows& x, const StripPair& pair, int64_t first_m,
-                        const LinearOut& out) {
-  const int64_t groups = w.groups(), block_bytes = w.block_bytes(), code_bytes = w.code_bytes();
-  const int64_t half_bytes = kStripRows * w.scale_bytes();
-  const ScaleType type = w.scale_type;
+/// MT activation rows from row first_m on.
+template <int MT>
+struct RowTile {
   const int8_t* q[MT];
+  const float *scales, *sums;
+  const int32_t* code_sums;
+  int64_t groups;
+  int32_t offset;
+
+  RowTile(const QuantRows& x, int64_t first_m, int32_t code_offset)
+      : scales(x.scales + first_m * (x.cols / x.group)),
+        sums(x.sums + first_m * (x.cols / x.group)),
+        code_sums(x.code_sums + first_m * (x.cols / x.group)),
+        groups(x.cols / x.group),
+        offset(code_offset) {
 #pragma GCC unroll 4
-  for (int m = 0; m < MT; ++m) q[m] = x.codes + (first_m + m) * x.cols;
-  const float* scales = x.scales + first_m * groups;
-  const float* sums = x.sums + first_m * groups;
-  const int32_t* code_sums = x.code_sums + first_m * groups;
-  __m256 acc[S][MT];
-#pragma GCC unroll 2
-  for (int s = 0; s < S; ++s)
+    for (int m = 0; m < MT; ++m) q[m] = x.codes + (first_m + m) * x.cols;
+  }
+
+  /// acc[m] takes group g, whose sums of stored codes are `sum`.
+  inline __attribute__((always_inline)) void take(int64_t g, const GroupScales& w, bool has_bias,
+                                                  const __m256i (&sum)[MT], __m256 (&acc)[MT]) const {
 #pragma GCC unroll 4
-    for (int m = 0; m < MT; ++m) acc[s][m] = _mm256_setzero_ps();
-  int64_t offset = 0;
-  for (int64_t g = 0; g < groups; ++g, offset += block_bytes) {
-#pragma GCC unroll 2
-    for (int s = 0; s < S; ++s) {
-      const uint8_t* block = pair.at[s] + offset;
-      // Without this the broadcast activations of the first strip are kept on the stack for the second.
-      if (MT > 1) asm volatile("" ::: "memory");
-#pragma GCC unroll 4
-      for (int line = 0; line < Block::kLines; ++line)
-        _mm_prefetch(reinterpret_cast<const char*>(block + 1024 + 64 * line), _MM_HINT_T0);
-      __m256i sum[MT];
-      Block::template sum<MT>(block, q, g, code_sums + g, groups, sum);
-      const __m256 scale = load_scales(type, block + code_bytes);
-      const __m256 bias = load_scales(type, block + code_bytes + half_bytes);
-#pragma GCC unroll 4
-      for (int m = 0; m < MT; ++m) {
-        const __m256 a = _mm256_mul_ps(scale, _mm256_set1_ps(scales[m * groups + g]));
-        acc[s][m] = _mm256_fmadd_ps(a, _mm256_cvtepi32_ps(sum[m]), acc[s][m]);
-        acc[s][m] = _mm256_fmadd_ps(bias, _mm256_set1_ps(sums[m * groups + g]), acc[s][m]);
-      }
+    for (int m = 0; m < MT; ++m) {
+      __m256i exact = sum[m];
+      if (offset != 0) exact = _mm256_add_epi32(exact, _mm256_set1_epi32(offset * code_sums[m * groups + g]));
+      const __m256 a = _mm256_mul_ps(w.scale, _mm256_set1_ps(scales[m * groups + g]));
+      acc[m] = _mm256_fmadd_ps(a, _mm256_cvtepi32_ps(exact), acc[m]);
+      if (has_bias) acc[m] = _mm256_fmadd_ps(w.bias, _mm256_set1_ps(sums[m * groups + g]), acc[m]);
     }
   }
+};
+
+static inline void prefetch_lines(const uint8_t* at, int64_t bytes) {
+  for (int64_t line = 0; line < bytes; line += 64)
+    _mm_prefetch(reinterpret_cast<const char*>(at + line), _MM_HINT_T0);
+}
+
+/// The groups of one block (those of 16 columns: kHalf) for one strip.
+template <class C, bool kHalf, int MT>
+static inline __attribute__((always_inline)) void take_group(const RowTile<MT>& rows,
+                                                             const ScaleReader& scales, const uint8_t* block,
+                                                             int64_t first_chunk, int64_t chunks, int64_t g,
+                                                             int64_t group, __m256 (&acc)[MT]) {
+  constexpr int64_t kAhead = 1024;
+  __m256i part[MT], sum[MT];
+  const uint8_t* at = block + first_chunk * C::kBytes;
+  prefetch_lines(block + kAhead + scales.at(), 1);
+#pragma GCC unroll 4
+  for (int m = 0; m < MT; ++m) sum[m] = _mm256_setzero_si256();
+  if constexpr (kHalf) {
+    prefetch_lines(at + kAhead, C::kBytes);
+    add_steps<C, 0, 4, MT>(C(at), rows.q, g * 16, part, sum);
+    rows.take(g, scales.read(block, group), scales.has_bias(), sum, acc);
+#pragma GCC unroll 4
+    for (int m = 0; m < MT; ++m) sum[m] = _mm256_setzero_si256();
+    add_steps<C, 4, 8, MT>(C(at), rows.q, g * 16, part, sum);
+    rows.take(g + 1, scales.read(block, group + 1), scales.has_bias(), sum, acc);
+  } else {
+    for (int64_t c = 0; c < chunks; ++c, at += C::kBytes) {
+      prefetch_lines(at + kAhead, C::kBytes);
+      add_steps<C, 0, 8, MT>(C(at), rows.q, (g * chunks + c) * kChunk, part, sum);
+    }
+    rows.take(g, scales.read(block, group), scales.has_bias(), sum, acc);
+  }
+}
+
+/// Rows first_m .. first_m + MT - 1 of x against two strips.
+template <class C, bool kHalf, int MT>
+static void strips_tile(const PackedCodes& w, const QuantRows& x, const StripPair& pair, int64_t first_m,
+                        const LinearOut& out) {
+  const RowTile<MT> rows(x, first_m, w.offset());
+  const ScaleReader scales(w);
+  const int64_t block_bytes = w.block_bytes(), blocks = w.blocks_of_strip();
+  const int64_t block_groups = w.block_groups(), chunks = kHalf ? 1 : w.group / kChunk;
+  constexpr int64_t kGroups = kHalf ? 2 : 1;
+  __m256 acc[2][MT];
 #pragma GCC unroll 2
-  for (int s = 0; s < S; ++s)
+  for (int s = 0; s < 2; ++s)
+#pragma GCC unroll 4
+    for (int m = 0; m < MT; ++m) acc[s][m] = _mm256_setzero_ps();
+  int64_t g = 0;
+  for (int64_t b = 0; b < blocks; ++b)
+    for (int64_t group = 0; group < block_groups; group += kGroups, g += kGroups) {
+#pragma GCC unroll 2
+      for (int s = 0; s < 2; ++s) {
+        // Without this the broadcast activations of the first strip are kept on the stack for the second.
+        if (MT > 1) asm volatile("" ::: "memory");
+        take_group<C, kHalf, MT>(rows, scales, pair.at[s] + b * block_bytes, group / kGroups * chunks, chunks,
+                                 g, group, acc[s]);
+      }
+    }
+#pragma GCC unroll 2
+  for (int s = 0; s < 2; ++s)
 #pragma GCC unroll 4
     for (int m = 0; m < MT; ++m) store_rows(out, first_m + m, pair.row[s], w.rows, acc[s][m]);
 }
 
-template <class Block>
+template <class C, bool kHalf>
 static void strips_rows(const PackedCodes& w, const QuantRows& x, const StripPair& pair,
                         const LinearOut& out) {
   int64_t m = 0;
-  for (; m + 4 <= x.m; m += 4) strips_tile<Block, 2, 4>(w, x, pair, m, out);
-  if (x.m - m == 3) strips_tile<Block, 2, 3>(w, x, pair, m, out);
-  if (x.m - m == 2) strips_tile<Block, 2, 2>(w, x, pair, m, out);
-  if (x.m - m == 1) strips_tile<Block, 2, 1>(w, x, pair, m, out);
+  for (; m + 4 <= x.m; m += 4) strips_tile<C, kHalf, 4>(w, x, pair, m, out);
+  if (x.m - m == 3) strips_tile<C, kHalf, 3>(w, x, pair, m, out);
+  if (x.m - m == 2) strips_tile<C, kHalf, 2>(w, x, pair, m, out);
+  if (x.m - m == 1) strips_tile<C, kHalf, 1>(w, x, pair, m, out);
 }
 
 /// Two strips at a time from the two halves of the range: the hardware follows two long streams better than
 /// two adjacent short ones. An odd strip is paired with itself; rows past the end are not stored.
-template <class Block>
-static void strips_all(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
+template <class C>
+static void multiply_strips(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
   const int64_t half = (strips.last - strips.first + 1) / 2, bytes = w.strip_bytes();
   for (int64_t i = strips.first; i < strips.first + half; ++i) {
     const bool paired = i + half < strips.last;
     const int64_t other = paired ? i + half : i;
-    strips_rows<Block>(w, x,
-                       {{w.blocks + i * bytes, w.blocks + other * bytes},
-                        {i * kStripRows, paired ? other * kStripRows : w.strips() * kStripRows}},
-                       out);
+    const StripPair pair = {{w.blocks + i * bytes, w.blocks + other * bytes},
+                            {i * kStripRows, paired ? other * kStripRows : w.strips() * kStripRows}};
+    if (w.group < kChunk)
+      strips_rows<C, true>(w, x, pair, out);
+    else
+      strips_rows<C, false>(w, x, pair, out);
   }
 }
+
+template <class C, int kStep = 0>
+static inline __attribute__((always_inline)) void unpack_steps(const C& codes, uint8_t* to) {
+  if constexpr (kStep < 8) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + kStep * 64), codes.template step<kStep>());
+    unpack_steps<C, kStep + 1>(codes, to);
+  }
+}
+
+/// One strip to half of a panel (see CodePanel).
+template <class C>
+static void unpack_strip(const PackedCodes& w, int64_t strip, int half, const CodePanel& panel) {
+  const ScaleReader scales(w);
+  const uint8_t* block = w.blocks + strip * w.strip_bytes();
+  uint8_t* to = panel.codes + half * 32;
+  float* scale_to = panel.scales + half * 16;
+  for (int64_t b = 0; b < w.blocks_of_strip(); ++b, block += w.block_bytes()) {
+    for (int64_t line = 0; line < w.block_bytes(); line += 64)  // the same strip of the next panel
+      _mm_prefetch(reinterpret_cast<const char*>(block + 2 * w.strip_bytes() + line), _MM_HINT_T1);
+    for (int64_t g = 0; g < w.block_groups(); ++g, scale_to += 32) {
+      const GroupScales group = scales.read(block, g);
+      _mm256_storeu_ps(scale_to, group.scale);
+      _mm256_storeu_ps(scale_to + 8, group.bias);
+    }
+    for (int64_t c = 0; c < w.block_cols() / kChunk; ++c, to += 8 * 64)
+      unpack_steps(C(block + c * C::kBytes), to);
+  }
+}
+
+/// Four columns of eight rows as float32 values of the weights.
+template <class C>
+static inline void unpack_floats_step(__m256i code, const PackedCodes& w, const GroupScales& scales,
+                                      float* to) {
+  const __m256i plain = C::plain(code), byte = _mm256_set1_epi32(255);
+  for (int i = 0; i < 4; ++i) {
+    const __m256i column = _mm256_and_si256(_mm256_srl_epi32(plain, _mm_cvtsi32_si128(8 * i)), byte);
+    const __m256 value =
+        w.has_bias() ? _mm256_fmadd_ps(_mm256_cvtepi32_ps(column), scales.scale, scales.bias)
+                     : _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(column, _mm256_set1_epi32(w.zero))),
+                                     scales.scale);
+    _mm256_storeu_ps(to + i * kExactRows, value);
+  }
+}
+
+template <class C, int kStep = 0>
+static inline void unpack_floats_steps(const C& codes, const PackedCodes& w, const GroupScales (&scales)[2],
+                                       float* to) {
+  if constexpr (kStep < 8) {
+    unpack_floats_step<C>(codes.template step<kStep>(), w, scales[kStep / 4], to + kStep * 4 * kExactRows);
+    unpack_floats_steps<C, kStep + 1>(codes, w, scales, to);
+  }
+}
+
+/// Columns [first, first + n), whole chunks, of one strip to to[column * kExactRows + 0..7].
+template <class C>
+static void unpack_floats(const PackedCodes& w, int64_t strip, int64_t first, int64_t n, float* to) {
+  const ScaleReader reader(w);
+  for (int64_t c = first; c < first + n; c += kChunk, to += kChunk * kExactRows) {
+    const uint8_t* block = w.blocks + strip * w.strip_bytes() + c / w.block_cols() * w.block_bytes();
+    const int64_t column = c % w.block_cols();
+    const GroupScales scales[2] = {reader.read(block, column / w.group),
+                                   reader.read(block, (column + kChunk / 2) / w.group)};
+    unpack_floats_steps(C(block + column / kChunk * C::kBytes), w, scales, to);
+  }
+}
+
+template <class C>
+static constexpr LayoutAvx2 kLayoutAvx2 = {multiply_strips<C>, unpack_strip<C>, unpack_floats<C>, C::kFlush};
 
 }  // namespace penstock::exec::cpu

@@ -21,14 +21,6 @@ static inline __m256i broadcast4(const int8_t* at) {
   return _mm256_set1_epi32(value);
 }
 
-/// Eight scales or biases.
-static inline __m256 load_scales(ScaleType type, const uint8_t* at) {
-  if (type == ScaleType::kF32) return _mm256_loadu_ps(reinterpret_cast<const float*>(at));
-  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-  if (type == ScaleType::kF16) return _mm256_cvtph_ps(half);
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
-}
-
 /// The first n lanes set, n in 0..8.
 static inline __m256i first_lanes(int64_t n) {
   const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);

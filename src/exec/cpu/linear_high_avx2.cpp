@@ -1,0 +1,18 @@
+// Codes of five, six and eight bits.
+#include "exec/cpu/linear_strips_avx2.h"
+
+namespace penstock::exec::cpu {
+
+const LayoutAvx2& five_avx2() {
+  return kLayoutAvx2<FiveCodes>;
+}
+
+const LayoutAvx2& six_avx2() {
+  return kLayoutAvx2<SixCodes>;
+}
+
+const LayoutAvx2& eight_avx2() {
+  return kLayoutAvx2<EightCodes>;
+}
+
+}  // namespace penstock::exec::cpu

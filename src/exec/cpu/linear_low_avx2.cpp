@@ -1,0 +1,14 @@
+// Codes of two and three bits.
+#include "exec/cpu/linear_strips_avx2.h"
+
+namespace penstock::exec::cpu {
+
+const LayoutAvx2& two_avx2() {
+  return kLayoutAvx2<TwoCodes>;
+}
+
+const LayoutAvx2& three_avx2() {
+  return kLayoutAvx2<ThreeCodes>;
+}
+
+}  // namespace penstock::exec::cpu
