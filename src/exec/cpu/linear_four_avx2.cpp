@@ -4,11 +4,11 @@
 namespace penstock::exec::cpu {
 
 const LayoutAvx2& four_avx2() {
-  return kLayoutAvx2<FourCodes>;
+  return kLayoutAvx2<FourCodes<Ymm>>;
 }
 
 const LayoutAvx2& fp4_avx2() {
-  return kLayoutAvx2<Fp4Codes>;
+  return kLayoutAvx2<Fp4Codes<Ymm>>;
 }
 
 }  // namespace penstock::exec::cpu

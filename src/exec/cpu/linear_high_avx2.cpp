@@ -4,15 +4,15 @@
 namespace penstock::exec::cpu {
 
 const LayoutAvx2& five_avx2() {
-  return kLayoutAvx2<FiveCodes>;
+  return kLayoutAvx2<FiveCodes<Ymm>>;
 }
 
 const LayoutAvx2& six_avx2() {
-  return kLayoutAvx2<SixCodes>;
+  return kLayoutAvx2<SixCodes<Ymm>>;
 }
 
 const LayoutAvx2& eight_avx2() {
-  return kLayoutAvx2<EightCodes>;
+  return kLayoutAvx2<EightCodes<Ymm>>;
 }
 
 }  // namespace penstock::exec::cpu

@@ -4,11 +4,11 @@
 namespace penstock::exec::cpu {
 
 const LayoutAvx2& two_avx2() {
-  return kLayoutAvx2<TwoCodes>;
+  return kLayoutAvx2<TwoCodes<Ymm>>;
 }
 
 const LayoutAvx2& three_avx2() {
-  return kLayoutAvx2<ThreeCodes>;
+  return kLayoutAvx2<ThreeCodes<Ymm>>;
 }
 
 }  // namespace penstock::exec::cpu

@@ -1,7 +1,7 @@
 // Codes times many activation rows: the codes of 16 rows are unpacked once into a panel of bytes that stays
 // in the cache, then multiplied with four activation rows at a time.
-#include "exec/cpu/codes_avx2.h"
 #include "exec/cpu/kernels_avx2.h"
+#include "exec/cpu/simd_avx2.h"
 
 namespace penstock::exec::cpu {
 

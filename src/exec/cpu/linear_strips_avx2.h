@@ -2,7 +2,7 @@
 // of bytes for many, float32 columns for exact mode. Groups in order; group sums are exact integers.
 #pragma once
 
-#include "exec/cpu/codes_avx2.h"
+#include "exec/cpu/codes_x86.h"
 #include "exec/cpu/kernels_avx2.h"
 
 namespace penstock::exec::cpu {

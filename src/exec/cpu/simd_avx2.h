@@ -21,6 +21,13 @@ static inline __m256i broadcast4(const int8_t* at) {
   return _mm256_set1_epi32(value);
 }
 
+/// Products of four columns of eight rows with four activations, summed by pairs to 16 bits.
+template <bool kSigned>
+static inline __m256i multiply_pairs(__m256i code, __m256i x4) {
+  if constexpr (kSigned) return _mm256_maddubs_epi16(_mm256_abs_epi8(code), _mm256_sign_epi8(x4, code));
+  return _mm256_maddubs_epi16(code, x4);
+}
+
 /// The first n lanes set, n in 0..8.
 static inline __m256i first_lanes(int64_t n) {
   const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
