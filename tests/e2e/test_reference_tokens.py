@@ -35,7 +35,7 @@ def test_smollm2_on_mlx(penstock, smollm2, has_mlx):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gemma3-270m", "qwen2.5-coder-0.5b"])
+@pytest.mark.parametrize("name", ["gemma3-270m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"])
 def test_larger_models_on_the_cpu_executor(penstock, name):
     penstock("pull", name, timeout=3600)
     compare(penstock, name, goldens(name), "cpu")

@@ -28,6 +28,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     linear_low_avx2.cpp
     linear_panel_avx2.cpp
     rows_avx2.cpp)
+  # GCC 12 takes the undefined lanes inside its own intrinsics for uninitialised variables.
+  penstock_kernels(FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+    -Wno-uninitialized -Wno-maybe-uninitialized SOURCES
+    linear_avx512.cpp)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   penstock_kernels(SOURCES
     attention_neon.cpp

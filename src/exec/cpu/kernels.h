@@ -234,9 +234,9 @@ struct Kernels {
 inline constexpr int64_t kExactColumns = 128;
 inline constexpr int64_t kExactStrips = 4;
 
-/// Scratch of linear_codes: two unpacked strips, with scales at their smallest group.
+/// Scratch of linear_codes: four unpacked strips, with scales at their smallest group.
 inline int64_t codes_scratch_bytes(int64_t cols) {
-  return 2 * kStripRows * cols + (cols / 16 + 1) * 4 * kStripRows * 4;
+  return 4 * kStripRows * cols + (cols / 16 + 1) * 8 * kStripRows * 4;
 }
 
 /// Scratch of linear_exact for m rows of activations.
@@ -250,6 +250,7 @@ const Kernels& scalar_kernels();
 /// Null where the program was built for another processor. A table of this list may be used only on a
 /// processor that has its instructions: choose_kernels() of processor.h knows.
 const Kernels* avx2_kernels();
+const Kernels* avx512_kernels();
 const Kernels* neon_kernels();
 const Kernels* neon_dotprod_kernels();
 

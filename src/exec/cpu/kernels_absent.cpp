@@ -7,6 +7,10 @@ namespace penstock::exec::cpu {
 const Kernels* avx2_kernels() {
   return nullptr;
 }
+
+const Kernels* avx512_kernels() {
+  return nullptr;
+}
 #endif
 
 #ifndef __aarch64__

@@ -1,5 +1,7 @@
 #include "exec/cpu/kernels_avx2.h"
 
+#include "exec/cpu/kernels_avx512.h"
+
 namespace penstock::exec::cpu {
 
 namespace {
@@ -37,25 +39,43 @@ void linear_codes_avx2(const PackedCodes& w, const QuantRows& x, Range strips, c
   layout_avx2(w.layout).multiply_strips(w, x, strips, out);
 }
 
+namespace {
+
+constexpr Kernels kAvx2Table = {
+    .name = "avx2",
+    .quantize_row = quantize_row_avx2,
+    .linear_codes = linear_codes_avx2,
+    .linear_exact = linear_exact_avx2,
+    .linear_dense = linear_dense_avx2,
+    .rms_norm = rms_norm_avx2,
+    .activate = activate_avx2,
+    .add = add_avx2,
+    .rotate = rotate_avx2,
+    .to_f16 = to_f16_avx2,
+    .from_f16 = from_f16_avx2,
+    .attend_tile = attend_tile_avx2,
+    .merge_partial = merge_partial_avx2,
+    .finish_partial = finish_partial_avx2,
+    .softcap = softcap_avx2,
+    .logit_block = logit_block_avx2,
+};
+
+/// The rows and attention of AVX2 serve the wider processor too.
+constexpr Kernels with_avx512() {
+  Kernels table = kAvx2Table;
+  table.name = "avx512+vnni";
+  table.linear_codes = linear_codes_avx512;
+  return table;
+}
+
+}  // namespace
+
 const Kernels* avx2_kernels() {
-  static constexpr Kernels kTable = {
-      .name = "avx2",
-      .quantize_row = quantize_row_avx2,
-      .linear_codes = linear_codes_avx2,
-      .linear_exact = linear_exact_avx2,
-      .linear_dense = linear_dense_avx2,
-      .rms_norm = rms_norm_avx2,
-      .activate = activate_avx2,
-      .add = add_avx2,
-      .rotate = rotate_avx2,
-      .to_f16 = to_f16_avx2,
-      .from_f16 = from_f16_avx2,
-      .attend_tile = attend_tile_avx2,
-      .merge_partial = merge_partial_avx2,
-      .finish_partial = finish_partial_avx2,
-      .softcap = softcap_avx2,
-      .logit_block = logit_block_avx2,
-  };
+  return &kAvx2Table;
+}
+
+const Kernels* avx512_kernels() {
+  static constexpr Kernels kTable = with_avx512();
   return &kTable;
 }
 

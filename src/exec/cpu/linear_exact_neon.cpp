@@ -1,7 +1,7 @@
 // Integer codes times float32 activations: four strips are unpacked to float32 a few columns at a time, then
 // multiplied with all activation rows while they are in the first cache.
+#include "exec/cpu/codes_neon.h"
 #include "exec/cpu/kernels_neon.h"
-#include "exec/cpu/simd_neon.h"
 
 namespace penstock::exec::cpu {
 
@@ -10,42 +10,70 @@ namespace {
 constexpr int64_t kPanelRows = kExactStrips * kStripRows;
 constexpr int kPanelVectors = kPanelRows / 4;
 
-/// Four rows of four columns: code `shift` bits up in each word to panel[0..3].
+/// Four rows of one column: the byte `shift` bits up in each word.
 template <int kShift>
-inline __attribute__((always_inline)) void put(uint32x4_t words, uint32x4_t mask, float32x4_t scale,
+inline __attribute__((always_inline)) void put(uint32x4_t words, const PackedCodes& w, float32x4_t scale,
                                                float32x4_t bias, float* to) {
   uint32x4_t code = words;
   if constexpr (kShift != 0) code = vshrq_n_u32(words, kShift);
-  vst1q_f32(to, vfmaq_f32(bias, vcvtq_f32_u32(vandq_u32(code, mask)), scale));
+  const int32x4_t plain = vreinterpretq_s32_u32(vandq_u32(code, vdupq_n_u32(255)));
+  if (w.has_bias())
+    vst1q_f32(to, vfmaq_f32(bias, vcvtq_f32_s32(plain), scale));
+  else
+    vst1q_f32(to, vmulq_f32(vcvtq_f32_s32(vsubq_s32(plain, vdupq_n_s32(w.zero))), scale));
 }
 
-/// Half of a strip: rows [0, 4) of the columns [0, group) to panel[column * 32 + 0..3].
-void unpack_rows(const PackedCodes& w, const uint8_t* codes, float32x4_t scale, float32x4_t bias,
-                 float* panel) {
-  const bool four = w.width == CodeWidth::kFour;
-  const uint32x4_t mask = vdupq_n_u32(four ? 15 : 255);
-  const uint32x4_t flip = vdupq_n_u32(w.is_signed() ? 0x80808080 : 0);
-  const int64_t columns = four ? 8 : 4;
-  for (int64_t c = 0; c < w.group; c += columns, codes += 32, panel += columns * kPanelRows) {
-    const uint32x4_t words = veorq_u32(vreinterpretq_u32_u8(vld1q_u8(codes)), flip);
-    put<0>(words, mask, scale, bias, panel);
-    put<8>(words, mask, scale, bias, panel + kPanelRows);
-    put<16>(words, mask, scale, bias, panel + 2 * kPanelRows);
-    put<24>(words, mask, scale, bias, panel + 3 * kPanelRows);
-    if (!four) continue;
-    put<4>(words, mask, scale, bias, panel + 4 * kPanelRows);
-    put<12>(words, mask, scale, bias, panel + 5 * kPanelRows);
-    put<20>(words, mask, scale, bias, panel + 6 * kPanelRows);
-    put<28>(words, mask, scale, bias, panel + 7 * kPanelRows);
+inline void put_columns(uint8x16_t code, const PackedCodes& w, float32x4_t scale, float32x4_t bias,
+                        float* to) {
+  const uint32x4_t words = vreinterpretq_u32_u8(code);
+  put<0>(words, w, scale, bias, to);
+  put<8>(words, w, scale, bias, to + kPanelRows);
+  put<16>(words, w, scale, bias, to + 2 * kPanelRows);
+  put<24>(words, w, scale, bias, to + 3 * kPanelRows);
+}
+
+template <class C, int kStep = 0>
+inline void unpack_steps(const uint8_t* codes, const PackedCodes& w, const GroupScales (&scales)[2],
+                         float* to) {
+  if constexpr (kStep < 8) {
+    const NeonPair::Int code = C::plain(C(codes).template step<kStep>());
+    const GroupScales& group = scales[kStep / 4];
+    put_columns(code.lo, w, group.scale.lo, group.bias.lo, to + kStep * 4 * kPanelRows);
+    put_columns(code.hi, w, group.scale.hi, group.bias.hi, to + kStep * 4 * kPanelRows + 4);
+    unpack_steps<C, kStep + 1>(codes, w, scales, to);
   }
 }
 
-/// Columns [0, group) of one block to panel[column * 32 + 0..7].
-void unpack_block(const PackedCodes& w, const uint8_t* block, float* panel) {
-  const Lanes scale = load_scales(w.scale_type, block + w.code_bytes());
-  const Lanes bias = load_scales(w.scale_type, block + w.code_bytes() + kStripRows * w.scale_bytes());
-  unpack_rows(w, block, scale.lo, bias.lo, panel);
-  unpack_rows(w, block + 16, scale.hi, bias.hi, panel + 4);
+/// Columns [first, first + n), whole chunks, of one strip to to[column * 32 + 0..7].
+template <class C>
+void unpack_floats(const PackedCodes& w, int64_t strip, int64_t first, int64_t n, float* to) {
+  const ScaleReader reader(w);
+  for (int64_t c = first; c < first + n; c += kChunk, to += kChunk * kPanelRows) {
+    const uint8_t* block = w.blocks + strip * w.strip_bytes() + c / w.block_cols() * w.block_bytes();
+    const int64_t column = c % w.block_cols();
+    const GroupScales scales[2] = {reader.read(block, column / w.group),
+                                   reader.read(block, (column + kChunk / 2) / w.group)};
+    unpack_steps<C>(block + column / kChunk * C::kBytes, w, scales, to);
+  }
+}
+
+void unpack_by_layout(const PackedCodes& w, int64_t strip, int64_t first, int64_t n, float* to) {
+  switch (w.layout) {
+    case CodeLayout::kTwo:
+      return unpack_floats<TwoCodes<NeonPair>>(w, strip, first, n, to);
+    case CodeLayout::kThree:
+      return unpack_floats<ThreeCodes<NeonPair>>(w, strip, first, n, to);
+    case CodeLayout::kFour:
+      return unpack_floats<FourCodes<NeonPair>>(w, strip, first, n, to);
+    case CodeLayout::kFive:
+      return unpack_floats<FiveCodes<NeonPair>>(w, strip, first, n, to);
+    case CodeLayout::kSix:
+      return unpack_floats<SixCodes<NeonPair>>(w, strip, first, n, to);
+    case CodeLayout::kEight:
+      return unpack_floats<EightCodes<NeonPair>>(w, strip, first, n, to);
+    case CodeLayout::kFp4:
+      return unpack_floats<Fp4Codes<NeonPair>>(w, strip, first, n, to);
+  }
 }
 
 /// acc[m][32 rows] += panel [n][32] times x[m][n], columns in order.
@@ -81,10 +109,7 @@ void linear_exact_neon(const PackedCodes& w, const FloatRows& x, Range strips, c
     for (int64_t i = 0; i < x.m * kPanelRows; i += 8) store(acc + i, splat(0));
     for (int64_t column = 0; column < w.cols; column += kExactColumns) {
       const int64_t n = w.cols - column < kExactColumns ? w.cols - column : kExactColumns;
-      for (int64_t s = 0; s < n_strips; ++s)
-        for (int64_t c = 0; c < n; c += w.group)
-          unpack_block(w, w.blocks + (first + s) * w.strip_bytes() + (column + c) / w.group * w.block_bytes(),
-                       panel + c * kPanelRows + s * 8);
+      for (int64_t s = 0; s < n_strips; ++s) unpack_by_layout(w, first + s, column, n, panel + s * 8);
       int64_t m = 0;
       for (; m + 3 <= x.m; m += 3)
         multiply_panel<3>(panel, n, x.x + m * x.stride + column, x.stride, acc + m * kPanelRows);

@@ -32,6 +32,17 @@ bool has_avx2() {
 #endif
 }
 
+/// AVX-512 with its dot product of bytes.
+bool has_avx512() {
+#ifdef __x86_64__
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
 /// The dot product of bytes, an option of ARMv8.2. NEON itself is part of every arm64 processor.
 bool has_dotprod() {
 #if defined(__aarch64__) && defined(__linux__)
@@ -54,6 +65,8 @@ const Kernels* table_of(Isa isa) {
       return &scalar_kernels();
     case Isa::kAvx2:
       return has_avx2() ? avx2_kernels() : nullptr;
+    case Isa::kAvx512:
+      return has_avx512() ? avx512_kernels() : nullptr;
     case Isa::kNeon:
       return neon_kernels();
     case Isa::kNeonDotprod:
@@ -113,7 +126,7 @@ double quota_cores() {
 
 std::vector<const Kernels*> available_kernels() {
   std::vector<const Kernels*> tables;
-  for (const Isa isa : {Isa::kAvx2, Isa::kNeonDotprod, Isa::kNeon, Isa::kScalar})
+  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2, Isa::kNeonDotprod, Isa::kNeon, Isa::kScalar})
     if (const Kernels* table = table_of(isa); table != nullptr) tables.push_back(table);
   return tables;
 }
@@ -122,9 +135,10 @@ const Kernels& choose_kernels(Isa isa) {
   const Kernels* table = isa == Isa::kBest ? available_kernels().front() : table_of(isa);
   if (table == nullptr)
     throw base::Error(base::Code::kUnsupported, std::string("[exec.cpu.kernels] expected a processor with ") +
-                                                    (isa == Isa::kAvx2   ? "AVX2, FMA and F16C"
-                                                     : isa == Isa::kNeon ? "NEON"
-                                                                         : "NEON and its dot product") +
+                                                    (isa == Isa::kAvx2     ? "AVX2, FMA and F16C"
+                                                     : isa == Isa::kAvx512 ? "AVX-512 with VNNI"
+                                                     : isa == Isa::kNeon   ? "NEON"
+                                                                           : "NEON and its dot product") +
                                                     "; this one lacks them");
   return *table;
 }

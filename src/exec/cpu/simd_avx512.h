@@ -22,7 +22,10 @@ struct Zmm {
   static Int either(Int a, Int b) { return _mm512_or_si512(a, b); }
   static Int flip(Int v) { return _mm512_xor_si512(v, _mm512_set1_epi8(-128)); }
   static Int keep(Int v, int mask) { return _mm512_and_si512(v, _mm512_set1_epi8(static_cast<char>(mask))); }
-  static Int look_up(__m128i table, Int v) { return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), v); }
+  static Int look_up(const uint8_t* table, Int v) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), v);
+  }
 
   template <int kShift>
   static Int shift(Int v) {

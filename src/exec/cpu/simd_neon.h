@@ -82,13 +82,6 @@ static inline Lanes widen_f16(uint16x8_t bits) {
   return {vcvt_f32_f16(vget_low_f16(half)), vcvt_high_f32_f16(half)};
 }
 
-/// Eight scales or biases.
-static inline Lanes load_scales(ScaleType type, const uint8_t* at) {
-  if (type == ScaleType::kF32) return load(reinterpret_cast<const float*>(at));
-  const uint16x8_t half = vld1q_u16(reinterpret_cast<const uint16_t*>(at));
-  return type == ScaleType::kF16 ? widen_f16(half) : widen_bf16(half);
-}
-
 /// Sum of 8 lanes in the order of fold8.
 static inline float fold(Lanes v) {
   const float32x4_t a = vaddq_f32(v.lo, v.hi);
