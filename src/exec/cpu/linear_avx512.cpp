@@ -69,13 +69,21 @@ inline void prefetch_lines(Zmm::Place at, int64_t bytes) {
   }
 }
 
-/// The groups that start in one chunk run of a block, for one pair of strips.
+/// Where a group of a pair of strips lies, or a pair of groups of 16 columns that share a chunk.
+struct GroupPlace {
+  Zmm::Place block;
+  int64_t group;        // within the block
+  int64_t g;            // within the row
+  int64_t first_chunk;  // within the block
+  int64_t chunks;
+};
+
 template <class C, bool kHalf, int MT>
 inline __attribute__((always_inline)) void take_group(const Rows<MT>& rows, const ScaleReader& scales,
-                                                      Zmm::Place block, int64_t first_chunk, int64_t chunks,
-                                                      int64_t g, int64_t group, __m512 (&acc)[MT]) {
+                                                      const GroupPlace& place, __m512 (&acc)[MT]) {
   constexpr int64_t kAhead = 1024;
   __m512i sum[MT];
+  const auto& [block, group, g, first_chunk, chunks] = place;
   Zmm::Place at = block + first_chunk * C::kBytes;
   prefetch_lines(block + (kAhead + scales.at()), 1);
   rows.start(g, sum);
@@ -123,8 +131,9 @@ void strips_tile(const PackedCodes& w, const QuantRows& x, const Pairs& pairs, i
     for (int64_t group = 0; group < block_groups; group += kGroups, g += kGroups)
 #pragma GCC unroll 2
       for (int p = 0; p < kPairs; ++p)
-        take_group<C, kHalf, MT>(rows, scales, pairs.at[p] + b * block_bytes, group / kGroups * chunks,
-                                 chunks, g, group, acc[p]);
+        take_group<C, kHalf, MT>(rows, scales,
+                                 {pairs.at[p] + b * block_bytes, group, g, group / kGroups * chunks, chunks},
+                                 acc[p]);
   for (int p = 0; p < kPairs; ++p)
     for (int m = 0; m < MT; ++m) store_pair(out, first_m + m, pairs.row[p], w.rows, acc[p][m]);
 }

@@ -70,14 +70,22 @@ static inline void prefetch_lines(const uint8_t* at, int64_t bytes) {
     _mm_prefetch(reinterpret_cast<const char*>(at + line), _MM_HINT_T0);
 }
 
-/// The groups of one block (those of 16 columns: kHalf) for one strip.
+/// Where a group of one strip lies, or a pair of groups of 16 columns that share a chunk.
+struct GroupPlace {
+  const uint8_t* block;
+  int64_t group;        // within the block
+  int64_t g;            // within the row
+  int64_t first_chunk;  // within the block
+  int64_t chunks;
+};
+
 template <class C, bool kHalf, int MT>
 static inline __attribute__((always_inline)) void take_group(const RowTile<MT>& rows,
-                                                             const ScaleReader& scales, const uint8_t* block,
-                                                             int64_t first_chunk, int64_t chunks, int64_t g,
-                                                             int64_t group, __m256 (&acc)[MT]) {
+                                                             const ScaleReader& scales,
+                                                             const GroupPlace& place, __m256 (&acc)[MT]) {
   constexpr int64_t kAhead = 1024;
   __m256i part[MT], sum[MT];
+  const auto& [block, group, g, first_chunk, chunks] = place;
   const uint8_t* at = block + first_chunk * C::kBytes;
   prefetch_lines(block + kAhead + scales.at(), 1);
 #pragma GCC unroll 4
@@ -120,8 +128,8 @@ static void strips_tile(const PackedCodes& w, const QuantRows& x, const StripPai
       for (int s = 0; s < 2; ++s) {
         // Without this the broadcast activations of the first strip are kept on the stack for the second.
         if (MT > 1) asm volatile("" ::: "memory");
-        take_group<C, kHalf, MT>(rows, scales, pair.at[s] + b * block_bytes, group / kGroups * chunks, chunks,
-                                 g, group, acc[s]);
+        take_group<C, kHalf, MT>(
+            rows, scales, {pair.at[s] + b * block_bytes, group, g, group / kGroups * chunks, chunks}, acc[s]);
       }
     }
 #pragma GCC unroll 2

@@ -12,18 +12,18 @@ struct StripAt {
   int64_t row;
 };
 
-/// The sums of one group take their place: exact integers, then for each group in order two fmas.
+/// The sums of one group, number `first` of all in x for the first row, take their place: exact integers,
+/// then for each group in order two fmas.
 template <int MT>
 static inline __attribute__((always_inline)) void take_group(const PackedCodes& w, const QuantRows& x,
-                                                             int64_t first_m, int64_t g,
-                                                             const GroupScales& scales,
+                                                             int64_t first, const GroupScales& scales,
                                                              const int32x4_t (&sum)[MT][2],
                                                              Lanes (&acc)[MT]) {
   const int64_t groups = w.groups();
   const int32_t offset = w.offset();
 #pragma GCC unroll 4
   for (int m = 0; m < MT; ++m) {
-    const int64_t at = (first_m + m) * groups + g;
+    const int64_t at = first + m * groups;
     const int32x4_t more = vdupq_n_s32(offset * x.code_sums[at]);
     const Lanes exact = to_floats(vaddq_s32(sum[m][0], more), vaddq_s32(sum[m][1], more));
     acc[m] = multiply_add(multiply(scales.scale, splat(x.scales[at])), exact, acc[m]);
@@ -64,7 +64,7 @@ static void strips_tile(const PackedCodes& w, const QuantRows& x, const StripAt 
       }
       int32x4_t sum[MT][2];
       sums.finish(sum);
-      take_group<MT>(w, x, first_m, g, reader.read(block, group), sum, acc[s]);
+      take_group<MT>(w, x, first_m * w.groups() + g, reader.read(block, group), sum, acc[s]);
     }
   }
 #pragma GCC unroll 2
