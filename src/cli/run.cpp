@@ -69,10 +69,15 @@ constexpr const char* kHelp =
     "Ctrl-C  stop the answer\n"
     "\"\"\"     starts and ends a message of several lines\n";
 
+// Where neither the user nor the model's generation_config.json says: the whole distribution of a small model
+// at temperature 1 rambles.
+constexpr float kChatTemperature = 0.7f, kChatTopP = 0.9f;
+
 class Chat {
  public:
   Chat(serve::Service& service, const RunOptions& options) : service_(service), options_(options) {
     has_template_ = service.model("").has_template;
+    defaults_ = service.model("").defaults;
     clear();
   }
 
@@ -88,6 +93,10 @@ class Chat {
     chat::Request request;
     if (options_.max_tokens > 0) request.max_tokens = options_.max_tokens;
     request.sampling.temperature = options_.temperature;
+    if (!options_.temperature && !defaults_.temperature) {
+      request.sampling.temperature = kChatTemperature;
+      if (!defaults_.top_p) request.sampling.top_p = kChatTopP;
+    }
     if (has_template_) {
       messages_.push_back(message("user", text));
       chat::Conversation conversation;
@@ -127,6 +136,7 @@ class Chat {
   const RunOptions& options_;
   std::vector<chat::Message> messages_;
   bool has_template_ = true;
+  pool::GenerationDefaults defaults_;
 };
 
 /// One message, which may span lines between triple quotes. Nothing at the end of input.
@@ -216,7 +226,9 @@ void add_run(CLI::App& app, Program& program) {
       ->add_option("--max-tokens", options->max_tokens,
                    "Most tokens of an answer; default: the room that is left")
       ->check(CLI::Range(1, INT32_MAX));
-  command->add_option("--temperature", options->temperature, "0 always takes the likeliest token")
+  command
+      ->add_option("--temperature", options->temperature,
+                   "0 always takes the likeliest token; default: the model's own, else 0.7 with top-p 0.9")
       ->check(CLI::Range(0.0, 100.0));
   auto settings = std::make_shared<SettingsFlags>(
       *command, std::vector<std::string>{"executor", "exact", "threads", "context_length", "kv_memory_bytes",
