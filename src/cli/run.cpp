@@ -75,9 +75,9 @@ constexpr float kChatTemperature = 0.7f, kChatTopP = 0.9f;
 
 class Chat {
  public:
-  Chat(serve::Service& service, const RunOptions& options) : service_(service), options_(options) {
+  Chat(serve::Service& service, const RunOptions& options, const pool::GenerationDefaults& defaults)
+      : service_(service), options_(options), defaults_(defaults) {
     has_template_ = service.model("").has_template;
-    defaults_ = service.model("").defaults;
     clear();
   }
 
@@ -134,9 +134,9 @@ class Chat {
 
   serve::Service& service_;
   const RunOptions& options_;
+  const pool::GenerationDefaults& defaults_;
   std::vector<chat::Message> messages_;
   bool has_template_ = true;
-  pool::GenerationDefaults defaults_;
 };
 
 /// One message, which may span lines between triple quotes. Nothing at the end of input.
@@ -197,7 +197,7 @@ int run(const Program& program, const RunOptions& options, config::Settings sett
   settings.max_num_seqs = 1;
   const auto model = pool::load_model(located.path, load_options(settings, located));
   serve::Service service(model);
-  Chat chat(service, options);
+  Chat chat(service, options, model->defaults);
   if (!chat.has_template()) {
     std::cerr << model->id << " is a base model without a chat template: it continues your text\n";
   }
