@@ -123,6 +123,71 @@ struct EightCodes {
   }
 };
 
+/// Reads scales as PackedCodes lays them out; V::Floats holds those of a strip.
+template <class V>
+class ScalesOf {
+ public:
+  using Floats = typename V::Floats;
+  struct Group {
+    Floats scale, bias;
+  };
+
+  explicit ScalesOf(const PackedCodes& w)
+      : type_(w.scale_type),
+        has_bias_(w.has_bias()),
+        code_bytes_(w.code_bytes()),
+        scales_(w.scales_at()),
+        biases_(w.biases_at()),
+        step_(w.group_scale_bytes()),
+        factor_(w.scale_factor) {}
+
+  bool has_bias() const { return has_bias_; }
+  int64_t at() const { return scales_; }
+
+  /// Of one group; the bias is zero where none is stored.
+  inline __attribute__((always_inline)) Group read(const uint8_t* block, int64_t group) const {
+    const uint8_t* at = block + group * step_;
+    if (type_ != ScaleType::kNested) return {one(at + scales_), has_bias_ ? one(at + biases_) : V::all(0)};
+    const uint8_t* halves = block + code_bytes_;
+    return {V::times(V::f16(halves), V::int8(at + scales_)),
+            has_bias_ ? V::times(V::f16(halves + 2 * kStripRows), V::int8(at + biases_)) : V::all(0)};
+  }
+
+ private:
+  inline __attribute__((always_inline)) Floats one(const uint8_t* at) const {
+    if (type_ == ScaleType::kF32) return V::f32(at);
+    if (type_ == ScaleType::kE8M0) return V::times(V::all(factor_), V::e8m0(at));
+    if (type_ == ScaleType::kE4M3) return V::times(V::all(factor_), V::e4m3(at));
+    return type_ == ScaleType::kF16 ? V::f16(at) : V::bf16(at);
+  }
+
+  const ScaleType type_;
+  const bool has_bias_;
+  const int64_t code_bytes_, scales_, biases_, step_;
+  const float factor_;
+};
+
+/// call.operator()<C>() with the codes C of the layout.
+template <class V, class Call>
+inline void with_codes(CodeLayout layout, const Call& call) {
+  switch (layout) {
+    case CodeLayout::kTwo:
+      return call.template operator()<TwoCodes<V>>();
+    case CodeLayout::kThree:
+      return call.template operator()<ThreeCodes<V>>();
+    case CodeLayout::kFour:
+      return call.template operator()<FourCodes<V>>();
+    case CodeLayout::kFive:
+      return call.template operator()<FiveCodes<V>>();
+    case CodeLayout::kSix:
+      return call.template operator()<SixCodes<V>>();
+    case CodeLayout::kEight:
+      return call.template operator()<EightCodes<V>>();
+    case CodeLayout::kFp4:
+      return call.template operator()<Fp4Codes<V>>();
+  }
+}
+
 }  // namespace
 
 }  // namespace penstock::exec::cpu

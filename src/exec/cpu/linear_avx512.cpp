@@ -265,22 +265,7 @@ void multiply(const PackedCodes& w, const QuantRows& x, Range strips, const Line
 
 void linear_codes_avx512(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                          uint8_t* scratch) {
-  switch (w.layout) {
-    case CodeLayout::kTwo:
-      return multiply<TwoCodes<Zmm>>(w, x, strips, out, scratch);
-    case CodeLayout::kThree:
-      return multiply<ThreeCodes<Zmm>>(w, x, strips, out, scratch);
-    case CodeLayout::kFour:
-      return multiply<FourCodes<Zmm>>(w, x, strips, out, scratch);
-    case CodeLayout::kFive:
-      return multiply<FiveCodes<Zmm>>(w, x, strips, out, scratch);
-    case CodeLayout::kSix:
-      return multiply<SixCodes<Zmm>>(w, x, strips, out, scratch);
-    case CodeLayout::kEight:
-      return multiply<EightCodes<Zmm>>(w, x, strips, out, scratch);
-    case CodeLayout::kFp4:
-      return multiply<Fp4Codes<Zmm>>(w, x, strips, out, scratch);
-  }
+  with_codes<Zmm>(w.layout, [&]<class C>() { multiply<C>(w, x, strips, out, scratch); });
 }
 
 }  // namespace penstock::exec::cpu

@@ -57,25 +57,6 @@ void unpack_floats(const PackedCodes& w, int64_t strip, int64_t first, int64_t n
   }
 }
 
-void unpack_by_layout(const PackedCodes& w, int64_t strip, int64_t first, int64_t n, float* to) {
-  switch (w.layout) {
-    case CodeLayout::kTwo:
-      return unpack_floats<TwoCodes<NeonPair>>(w, strip, first, n, to);
-    case CodeLayout::kThree:
-      return unpack_floats<ThreeCodes<NeonPair>>(w, strip, first, n, to);
-    case CodeLayout::kFour:
-      return unpack_floats<FourCodes<NeonPair>>(w, strip, first, n, to);
-    case CodeLayout::kFive:
-      return unpack_floats<FiveCodes<NeonPair>>(w, strip, first, n, to);
-    case CodeLayout::kSix:
-      return unpack_floats<SixCodes<NeonPair>>(w, strip, first, n, to);
-    case CodeLayout::kEight:
-      return unpack_floats<EightCodes<NeonPair>>(w, strip, first, n, to);
-    case CodeLayout::kFp4:
-      return unpack_floats<Fp4Codes<NeonPair>>(w, strip, first, n, to);
-  }
-}
-
 /// acc[m][32 rows] += panel [n][32] times x[m][n], columns in order.
 template <int MT>
 void multiply_panel(const float* panel, int64_t n, const float* x, int64_t stride, float* acc) {
@@ -109,7 +90,9 @@ void linear_exact_neon(const PackedCodes& w, const FloatRows& x, Range strips, c
     for (int64_t i = 0; i < x.m * kPanelRows; i += 8) store(acc + i, splat(0));
     for (int64_t column = 0; column < w.cols; column += kExactColumns) {
       const int64_t n = w.cols - column < kExactColumns ? w.cols - column : kExactColumns;
-      for (int64_t s = 0; s < n_strips; ++s) unpack_by_layout(w, first + s, column, n, panel + s * 8);
+      for (int64_t s = 0; s < n_strips; ++s)
+        with_codes<NeonPair>(w.layout,
+                             [&]<class C>() { unpack_floats<C>(w, first + s, column, n, panel + s * 8); });
       int64_t m = 0;
       for (; m + 3 <= x.m; m += 3)
         multiply_panel<3>(panel, n, x.x + m * x.stride + column, x.stride, acc + m * kPanelRows);

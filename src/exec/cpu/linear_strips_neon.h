@@ -106,22 +106,7 @@ static void strips_all(const PackedCodes& w, const QuantRows& x, Range strips, c
 /// Calls the loop for the layout of the codes.
 template <template <class, int> class Sums, int kTile>
 static void strips_by_layout(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
-  switch (w.layout) {
-    case CodeLayout::kTwo:
-      return strips_all<TwoCodes<NeonPair>, Sums, kTile>(w, x, strips, out);
-    case CodeLayout::kThree:
-      return strips_all<ThreeCodes<NeonPair>, Sums, kTile>(w, x, strips, out);
-    case CodeLayout::kFour:
-      return strips_all<FourCodes<NeonPair>, Sums, kTile>(w, x, strips, out);
-    case CodeLayout::kFive:
-      return strips_all<FiveCodes<NeonPair>, Sums, kTile>(w, x, strips, out);
-    case CodeLayout::kSix:
-      return strips_all<SixCodes<NeonPair>, Sums, kTile>(w, x, strips, out);
-    case CodeLayout::kEight:
-      return strips_all<EightCodes<NeonPair>, Sums, kTile>(w, x, strips, out);
-    case CodeLayout::kFp4:
-      return strips_all<Fp4Codes<NeonPair>, Sums, kTile>(w, x, strips, out);
-  }
+  with_codes<NeonPair>(w.layout, [&]<class C>() { strips_all<C, Sums, kTile>(w, x, strips, out); });
 }
 
 }  // namespace penstock::exec::cpu
