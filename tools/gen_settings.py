@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 CPP_TYPE = {"string": "std::string", "path": "std::string", "secret": "std::string", "choice": "std::string",
-            "int": "int64_t", "bytes": "int64_t", "bool": "bool", "list": "std::vector<std::string>"}
+            "int": "int64_t", "bytes": "int64_t", "number": "std::optional<double>", "bool": "bool", "list": "std::vector<std::string>"}
 KEYS = {"name", "type", "default", "scope", "help", "min", "max", "multiple_of", "choices"}
 
 
@@ -27,10 +27,12 @@ def check(entry):
         wrong.append(f"type must be one of {sorted(CPP_TYPE)}")
     if entry.get("scope") not in ("process", "model", "request"):
         wrong.append("scope must be process, model or request")
-    if entry.get("type") in ("int", "bytes") and not ({"min", "max"} <= set(entry)):
+    if entry.get("type") in ("int", "bytes", "number") and not ({"min", "max"} <= set(entry)):
         wrong.append("a number needs min and max")
     elif entry.get("type") in ("int", "bytes") and not entry["min"] <= entry["default"] <= entry["max"]:
         wrong.append("the default is out of range")
+    if entry.get("type") == "number" and entry["default"] != "":
+        wrong.append("the default of a number is empty")
     if entry.get("type") == "choice" and entry["default"] not in entry.get("choices", []):
         wrong.append("the default is not one of the choices")
     if not entry.get("help") or entry["help"].endswith("."):
@@ -51,12 +53,12 @@ def initial(entry):
         return f" = {value}"
     if kind == "list":
         return " = {" + ", ".join(json.dumps(v) for v in value.split(",") if v) + "}"
-    return f" = {json.dumps(value)}" if value else ""
+    return f" = {json.dumps(value)}" if value else ""  # a number's is empty: not set
 
 
 def struct(settings):
     lines = ["// Made by tools/gen_settings.py from src/config/settings.json: every setting with its default. Plain data.",
-             "#pragma once", "", "#include <cstdint>", "#include <string>", "#include <vector>", "",
+             "#pragma once", "", "#include <cstdint>", "#include <optional>", "#include <string>", "#include <vector>", "",
              "namespace penstock::config {", "", "struct Settings {"]
     for s in settings:
         lines += [f"  /// {s['help']}", f"  {CPP_TYPE[s['type']]} {s['name']}{initial(s)};"]
@@ -68,7 +70,7 @@ def row(s):
     return (f'    {{.name = "{s["name"]}", .flag = "--{s["name"].replace("_", "-")}", '
             f'.environment = "PENSTOCK_{s["name"].upper()}", .type = Type::k{s["type"].capitalize()}, '
             f'.default_text = {text(s["default"])}, .min = {s.get("min", 0)}, .max = {s.get("max", 0)}, '
-            f'.multiple_of = {s.get("multiple_of", 1)}, .choices = {{{choices}}}, .scope = "{s["scope"]}", '
+            f'.multiple_of = {s.get("multiple_of", 0 if s["type"] == "number" else 1)}, .choices = {{{choices}}}, .scope = "{s["scope"]}", '
             f'.help = {json.dumps(s["help"])}, .member = &Settings::{s["name"]}}},')
 
 

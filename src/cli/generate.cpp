@@ -13,6 +13,7 @@
 #include "cli/models.h"
 #include "cli/settings_flags.h"
 #include "cli/token_stream.h"
+#include "serve/jobs.h"
 #include "text/detokenizer.h"
 
 namespace penstock::cli {
@@ -25,9 +26,7 @@ struct GenerateOptions {
   std::string model, prompt, system;
   bool raw = false, json = false, ignore_eos = false;
   int32_t max_tokens = 512;
-  std::optional<float> temperature, top_p, min_p;
-  std::optional<int32_t> top_k;
-  std::optional<uint64_t> seed;
+  chat::Sampling sampling;
 };
 
 double ms_since(Clock::time_point start) {
@@ -62,14 +61,9 @@ engine::Job make_job(const pool::Model& model, const GenerateOptions& options, s
   job.prompt = std::move(prompt);
   job.max_tokens = options.max_tokens;
   if (!options.ignore_eos) job.stop_ids = model.stop_ids;
-  const pool::GenerationDefaults& defaults = model.defaults;
-  job.params.temperature = options.temperature.value_or(defaults.temperature.value_or(1));
-  job.params.top_p = options.top_p.value_or(defaults.top_p.value_or(1));
-  job.params.min_p = options.min_p.value_or(defaults.min_p.value_or(0));
-  job.params.top_k = options.top_k.value_or(defaults.top_k.value_or(0));
-  job.params.repetition_penalty = defaults.repetition_penalty.value_or(1);
-  job.params.seed =
-      options.seed ? *options.seed : (uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  job.params = serve::sample_params(options.sampling, model.defaults);
+  job.params.seed = options.sampling.seed ? *options.sampling.seed
+                                          : (uint64_t{std::random_device{}()} << 32) | std::random_device{}();
   return job;
 }
 
@@ -167,17 +161,8 @@ void add_generate(CLI::App& app, Program& program) {
   command->add_option("--max-tokens", options->max_tokens, "Most tokens of the answer")
       ->default_val(512)
       ->check(CLI::Range(1, INT32_MAX));
-  command
-      ->add_option("--temperature", options->temperature,
-                   "0 always takes the likeliest token; default: the model's, else 1")
-      ->check(CLI::Range(0.0, 100.0));
-  command->add_option("--top-p", options->top_p, "Draw from the likeliest tokens that reach this mass")
-      ->check(CLI::Range(0.0, 1.0));
-  command->add_option("--top-k", options->top_k, "Draw from this many tokens, 0: all")
-      ->check(CLI::Range(0, INT32_MAX));
-  command->add_option("--min-p", options->min_p, "Drop tokens below this share of the likeliest")
-      ->check(CLI::Range(0.0, 1.0));
-  command->add_option("--seed", options->seed, "The same seed draws the same tokens");
+  add_sampling_flags(*command, options->sampling, "the model's, else 1");
+  command->add_option("--seed", options->sampling.seed, "The same seed draws the same tokens");
   command->add_flag("--ignore-eos", options->ignore_eos, "Go on past the model's end of turn");
   auto settings = std::make_shared<SettingsFlags>(
       *command, std::vector<std::string>{"executor", "exact", "threads", "context_length", "kv_memory_bytes",

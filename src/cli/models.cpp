@@ -45,6 +45,19 @@ class ProgressLine {
   std::chrono::steady_clock::time_point last_;
 };
 
+template <class T>
+std::optional<T> as(const std::optional<double>& value) {
+  return value ? std::optional<T>(static_cast<T>(*value)) : std::nullopt;
+}
+
+pool::GenerationDefaults set_defaults(const config::Settings& settings) {
+  return {.temperature = as<float>(settings.default_temperature),
+          .top_p = as<float>(settings.default_top_p),
+          .min_p = as<float>(settings.default_min_p),
+          .repetition_penalty = as<float>(settings.default_repetition_penalty),
+          .top_k = as<int32_t>(settings.default_top_k)};
+}
+
 }  // namespace
 
 std::atomic<bool>& interrupted() {
@@ -81,6 +94,23 @@ store::Located locate_or_pull(const Program& program, const std::string& name) {
   return registry.pull(picked, watch_on_terminal());
 }
 
+void add_sampling_flags(CLI::App& command, chat::Sampling& sampling, const std::string& temperature_default) {
+  command
+      .add_option("--temperature", sampling.temperature,
+                  "0 always takes the likeliest token; default: " + temperature_default)
+      ->check(CLI::Range(0.0, 100.0));
+  command.add_option("--top-p", sampling.top_p, "Draw from the likeliest tokens that reach this mass")
+      ->check(CLI::Range(0.0, 1.0));
+  command.add_option("--top-k", sampling.top_k, "Draw from this many tokens, 0: all")
+      ->check(CLI::Range(0, INT32_MAX));
+  command.add_option("--min-p", sampling.min_p, "Drop tokens below this share of the likeliest")
+      ->check(CLI::Range(0.0, 1.0));
+  command
+      .add_option("--repetition-penalty", sampling.repetition_penalty,
+                  "Above 1 makes tokens of the prompt and the answer less likely; 1: off")
+      ->check(CLI::Range(0.01, 10.0));
+}
+
 pool::LoadOptions load_options(const config::Settings& settings, const store::Located& located) {
   pool::LoadOptions options;
   // A local model is served under its own name, not under the path that led to it; it answers to both.
@@ -103,6 +133,10 @@ pool::LoadOptions load_options(const config::Settings& settings, const store::Lo
   options.context_length = static_cast<int32_t>(settings.context_length);
   options.prefill_chunk_tokens = static_cast<int32_t>(settings.prefill_chunk_tokens);
   options.kv_memory_bytes = static_cast<uint64_t>(settings.kv_memory_bytes);
+  options.set_defaults = {"settings default_*", set_defaults(settings)};
+  if (const store::Alias* alias = store::alias_of_file(located.path)) {
+    options.recommended_defaults = {"alias " + alias->name, pool::read_generation_config(alias->sampling)};
+  }
   return options;
 }
 

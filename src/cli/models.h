@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "chat/request.h"
 #include "cli/command.h"
 #include "config/settings.h"
 #include "pool/loader.h"
@@ -26,6 +27,9 @@ store::Watch watch_on_terminal();
 /// Finds the model, pulling it first when it is not here. An empty name picks one for this machine and says
 /// so.
 store::Located locate_or_pull(const Program& program, const std::string& name);
+
+/// --temperature, --top-p, --top-k, --min-p and --repetition-penalty. `temperature_default` is for the help.
+void add_sampling_flags(CLI::App& command, chat::Sampling& sampling, const std::string& temperature_default);
 
 pool::LoadOptions load_options(const config::Settings& settings, const store::Located& located);
 

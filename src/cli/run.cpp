@@ -18,7 +18,7 @@ struct RunOptions {
   std::string model, system;
   std::vector<std::string> prompt;
   int64_t max_tokens = 0;
-  std::optional<float> temperature;
+  chat::Sampling sampling;
 };
 
 /// Prints text as it comes; the command's thread waits for the end.
@@ -69,7 +69,7 @@ constexpr const char* kHelp =
     "Ctrl-C  stop the answer\n"
     "\"\"\"     starts and ends a message of several lines\n";
 
-// Where neither the user nor the model's generation_config.json says: the whole distribution of a small model
+// Where neither the user nor the model nor its alias says: the whole distribution of a small model
 // at temperature 1 rambles.
 constexpr float kChatTemperature = 0.7f, kChatTopP = 0.9f;
 
@@ -92,10 +92,10 @@ class Chat {
   bool answer(const std::string& text) {
     chat::Request request;
     if (options_.max_tokens > 0) request.max_tokens = options_.max_tokens;
-    request.sampling.temperature = options_.temperature;
-    if (!options_.temperature && !defaults_.temperature) {
+    request.sampling = options_.sampling;
+    if (!request.sampling.temperature && !defaults_.temperature) {
       request.sampling.temperature = kChatTemperature;
-      if (!defaults_.top_p) request.sampling.top_p = kChatTopP;
+      if (!request.sampling.top_p && !defaults_.top_p) request.sampling.top_p = kChatTopP;
     }
     if (has_template_) {
       messages_.push_back(message("user", text));
@@ -226,10 +226,7 @@ void add_run(CLI::App& app, Program& program) {
       ->add_option("--max-tokens", options->max_tokens,
                    "Most tokens of an answer; default: the room that is left")
       ->check(CLI::Range(1, INT32_MAX));
-  command
-      ->add_option("--temperature", options->temperature,
-                   "0 always takes the likeliest token; default: the model's own, else 0.7 with top-p 0.9")
-      ->check(CLI::Range(0.0, 100.0));
+  add_sampling_flags(*command, options->sampling, "the model's, else 0.7 with top-p 0.9");
   auto settings = std::make_shared<SettingsFlags>(
       *command, std::vector<std::string>{"executor", "exact", "threads", "context_length", "kv_memory_bytes",
                                          "log_level"});

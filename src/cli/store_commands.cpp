@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "cli/models.h"
+#include "cli/settings_flags.h"
 #include "models/model_files.h"
 
 namespace penstock::cli {
@@ -38,6 +39,12 @@ void print_list(const std::vector<store::Listed>& models, bool json) {
   }
 }
 
+/// What requests take that do not say, and where each value comes from.
+Json sampling_json(const store::Located& located, const config::Settings& settings) {
+  return pool::explain(
+      pool::defaults_sources(load_options(settings, located), pool::generation_config_of(located.path)));
+}
+
 Json facts_json(const store::Facts& facts, const models::ModelFiles& files) {
   Json list = Json::array();
   for (const auto& [file, bytes] : facts.files) list.push_back({{"name", file}, {"size_bytes", bytes}});
@@ -64,6 +71,11 @@ void print_facts(const Json& facts) {
       for (const Json& file : value) {
         std::cout << fmt::format("file            {} ({})\n", file["name"].get<std::string>(),
                                  megabytes(file["size_bytes"].get<uint64_t>()));
+      }
+    } else if (key == "sampling") {
+      for (const auto& [name, said] : value.items()) {
+        std::cout << fmt::format("default         {} {} ({})\n", name, said["value"].dump(),
+                                 said["from"].get<std::string>());
       }
     } else if (!(value.is_string() && value.get<std::string>().empty()) &&
                !(value.is_array() && value.empty())) {
@@ -104,10 +116,13 @@ void add_show(CLI::App& app, Program& program) {
   CLI::App* command = app.add_subcommand("show", "Say what a model is");
   command->add_option("model", *name, "Alias, org/name, folder or .gguf file")->required();
   command->add_flag("--json", *json, "Print JSON");
+  auto settings = std::make_shared<SettingsFlags>(*command, std::vector<std::string>{});
   set_examples(*command, "  penstock show smollm2");
-  command->callback([name, json, &program] {
+  command->callback([name, json, settings, &program] {
+    const config::Settings loaded = settings->load(program);
     const store::Facts facts = make_registry(program).show(*name);
-    const Json all = facts_json(facts, models::open_model(facts.located.path));
+    Json all = facts_json(facts, models::open_model(facts.located.path));
+    all["sampling"] = sampling_json(facts.located, loaded);
     if (*json) {
       std::cout << all.dump() << std::endl;
     } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 
@@ -34,14 +35,15 @@ int64_t byte_factor(std::string_view suffix) {
   return factor;
 }
 
-int64_t parse_number(const Option& option, std::string_view text, std::string_view origin) {
+int64_t parse_integer(const Option& option, std::string_view text, std::string_view origin) {
+  const auto min = static_cast<int64_t>(option.min), max = static_cast<int64_t>(option.max);
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view suffix = text.substr(end - text.data());
   const int64_t factor = option.type == Type::kBytes ? byte_factor(suffix) : (suffix.empty() ? 1 : 0);
-  const std::string range = fmt::format("{} to {}", option.min, option.max);
-  if (error != std::errc{} || factor == 0 || value < option.min / factor || value > option.max / factor ||
-      value * factor < option.min) {
+  const std::string range = fmt::format("{} to {}", min, max);
+  if (error != std::errc{} || factor == 0 || value < min / factor || value > max / factor ||
+      value * factor < min) {
     refuse(option,
            option.type == Type::kBytes ? range + " bytes (a suffix as in 512MiB or 4G may follow)" : range,
            text, origin);
@@ -50,6 +52,22 @@ int64_t parse_number(const Option& option, std::string_view text, std::string_vi
     refuse(option, fmt::format("a multiple of {}", option.multiple_of), text, origin);
   }
   return value * factor;
+}
+
+/// Nothing for an empty text: not set.
+std::optional<double> parse_number(const Option& option, std::string_view text, std::string_view origin) {
+  if (text.empty()) return std::nullopt;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool in_range = value >= option.min && value <= option.max;  // false for NaN
+  if (error != std::errc{} || end != text.data() + text.size() || !in_range ||
+      (option.multiple_of != 0 && std::fmod(value, static_cast<double>(option.multiple_of)) != 0)) {
+    refuse(option,
+           fmt::format("{} number from {:.10g} to {:.10g}, or empty",
+                       option.multiple_of != 0 ? "a whole" : "a", option.min, option.max),
+           text, origin);
+  }
+  return value;
 }
 
 bool parse_bool(const Option& option, std::string_view text, std::string_view origin) {
@@ -77,6 +95,7 @@ std::string text_of_json(const Option& option, const base::Json& value, std::str
   if (value.is_boolean() && option.type == Type::kBool) return value.get<bool>() ? "true" : "false";
   if (value.is_number_integer() && (option.type == Type::kInt || option.type == Type::kBytes))
     return value.dump();
+  if (value.is_number() && option.type == Type::kNumber) return value.dump();
   if (value.is_array() && option.type == Type::kList) {
     std::string text;
     for (const auto& item : value) {
@@ -192,7 +211,11 @@ void set_from_text(Settings& settings, const Option& option, std::string_view te
   switch (option.type) {
     case Type::kInt:
     case Type::kBytes:
-      settings.*std::get<int64_t Settings::*>(option.member) = parse_number(option, text, origin);
+      settings.*std::get<int64_t Settings::*>(option.member) = parse_integer(option, text, origin);
+      return;
+    case Type::kNumber:
+      settings.*std::get<std::optional<double> Settings::*>(option.member) =
+          parse_number(option, text, origin);
       return;
     case Type::kBool:
       settings.*std::get<bool Settings::*>(option.member) = parse_bool(option, text, origin);
@@ -218,6 +241,10 @@ std::string show(const Settings& settings, const Option& option) {
     case Type::kInt:
     case Type::kBytes:
       return std::to_string(settings.*std::get<int64_t Settings::*>(option.member));
+    case Type::kNumber: {
+      const auto& value = settings.*std::get<std::optional<double> Settings::*>(option.member);
+      return value ? fmt::format("{}", *value) : "";
+    }
     case Type::kBool:
       return settings.*std::get<bool Settings::*>(option.member) ? "true" : "false";
     case Type::kList:

@@ -16,7 +16,7 @@
 
 namespace penstock::config {
 
-enum class Type { kString, kPath, kSecret, kInt, kBytes, kBool, kChoice, kList };
+enum class Type { kString, kPath, kSecret, kInt, kBytes, kNumber, kBool, kChoice, kList };
 
 /// One row of settings.json, for making command-line flags and help.
 struct Option {
@@ -25,12 +25,13 @@ struct Option {
   std::string_view environment;  // "PENSTOCK_MAX_NUM_SEQS"
   Type type;
   std::string_view default_text;
-  int64_t min, max, multiple_of;  // numbers only
+  double min, max;      // whole unless the type is kNumber
+  int64_t multiple_of;  // 0: any
   std::vector<std::string_view> choices;
   std::string_view scope;  // "process", "model" or "request"
   std::string_view help;
-  std::variant<std::string Settings::*, int64_t Settings::*, bool Settings::*,
-               std::vector<std::string> Settings::*>
+  std::variant<std::string Settings::*, int64_t Settings::*, std::optional<double> Settings::*,
+               bool Settings::*, std::vector<std::string> Settings::*>
       member;
 };
 

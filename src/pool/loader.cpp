@@ -67,6 +67,10 @@ struct Resident {
 
 }  // namespace
 
+std::vector<DefaultsSource> defaults_sources(const LoadOptions& options, const GenerationDefaults& of_files) {
+  return {options.set_defaults, {"generation_config.json", of_files}, options.recommended_defaults};
+}
+
 engine::EngineOptions engine_options(const LoadOptions& options, const LoadedExecutor& loaded) {
   engine::EngineOptions engine;
   engine.max_seqs = options.max_seqs;
@@ -133,7 +137,7 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   model->executor_detail = loaded.executor->caps().detail;
   model->context_length = loaded.context_length;
   model->stop_ids = std::move(text.stop_ids);
-  model->defaults = text.defaults;
+  model->defaults = combine(defaults_sources(options, text.defaults));
   model->codec = std::move(text.codec);
   const engine::EngineOptions engine = engine_options(options, loaded);
   resident->engine = std::make_unique<engine::Engine>(std::move(loaded.executor), files.plan, engine);

@@ -23,8 +23,14 @@ struct LoadOptions {
   int32_t max_queue = 256;
   int32_t context_length = 0;  // tokens, 0: the model's own
   int32_t prefill_chunk_tokens = 512;
-  uint64_t kv_memory_bytes = 0;  // 0: a share of the free memory
+  uint64_t kv_memory_bytes = 0;         // 0: a share of the free memory
+  DefaultsSource set_defaults;          // over those of the model's files
+  DefaultsSource recommended_defaults;  // under them
 };
+
+/// The places that may say how tokens are drawn, the strongest first; `of_files` is the model's own
+/// generation_config.json.
+std::vector<DefaultsSource> defaults_sources(const LoadOptions& options, const GenerationDefaults& of_files);
 
 /// An executor with the plan loaded, and what was decided on the way.
 struct LoadedExecutor {

@@ -3,20 +3,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/generator.h"
+#include "pool/generation_defaults.h"
 #include "text/codec.h"
 
 namespace penstock::pool {
-
-/// What generation_config.json asks for; absent where it does not say.
-struct GenerationDefaults {
-  std::optional<float> temperature, top_p, min_p, repetition_penalty;
-  std::optional<int32_t> top_k;
-};
 
 struct Model {
   std::string id;                  // the name it is served under
@@ -28,7 +22,7 @@ struct Model {
   std::string executor_detail;
   int32_t context_length = 0;  // tokens
   std::vector<int32_t> stop_ids;
-  GenerationDefaults defaults;
+  GenerationDefaults defaults;  // absent where nobody says: kBuiltInDefaults
   std::shared_ptr<text::Codec> codec;
   std::shared_ptr<engine::Generator> generator;
 };

@@ -37,25 +37,6 @@ void set_templates(ModelCodec& codec, const text::TemplateFiles& files, text::Te
   codec.set_template(text::ChatTemplate(choice->source, std::move(specials)), std::move(with_tools));
 }
 
-template <class T>
-std::optional<T> number_of(const Json& config, const char* key) {
-  const auto it = config.find(key);
-  // Booleans and strings in these files are slips of their authors; only numbers count.
-  if (it == config.end() || !it->is_number()) return std::nullopt;
-  return it->get<T>();
-}
-
-GenerationDefaults read_defaults(const Json& config) {
-  GenerationDefaults defaults;
-  defaults.temperature = number_of<float>(config, "temperature");
-  defaults.top_p = number_of<float>(config, "top_p");
-  defaults.min_p = number_of<float>(config, "min_p");
-  defaults.top_k = number_of<int32_t>(config, "top_k");
-  defaults.repetition_penalty = number_of<float>(config, "repetition_penalty");
-  if (config.contains("do_sample") && config["do_sample"] == false) defaults.temperature = 0;
-  return defaults;
-}
-
 Json value_or_null(const Json& object, const char* key) {
   const auto it = object.find(key);
   return it == object.end() ? Json(nullptr) : *it;
@@ -146,7 +127,7 @@ ModelText read_model_text(const std::filesystem::path& directory, const Json& co
   set_templates(*codec, {jinja, tool_use, tokenizer_config, template_json, {}},
                 text::template_specials(tokenizer_config), out);
   const Json generation_config = parse_or_empty(generation, "generation_config.json");
-  out.defaults = read_defaults(generation_config);
+  out.defaults = read_generation_config(generation_config);
   finish(out, codec,
          {{"config.json", config_eos(config), false},
           {"generation_config.json", value_or_null(generation_config, "eos_token_id"), true},

@@ -44,18 +44,6 @@ void check_conversation(const chat::Conversation& conversation) {
   }
 }
 
-ops::SampleParams sample_params(const chat::Sampling& asked, const pool::GenerationDefaults& defaults) {
-  ops::SampleParams params;
-  params.temperature = asked.temperature.value_or(defaults.temperature.value_or(1.0f));
-  params.top_p = asked.top_p.value_or(defaults.top_p.value_or(1.0f));
-  params.top_k = asked.top_k.value_or(defaults.top_k.value_or(0));
-  params.min_p = asked.min_p.value_or(defaults.min_p.value_or(0.0f));
-  params.repetition_penalty = asked.repetition_penalty.value_or(defaults.repetition_penalty.value_or(1.0f));
-  params.presence_penalty = asked.presence_penalty;
-  params.frequency_penalty = asked.frequency_penalty;
-  return params;
-}
-
 int32_t room_for(const std::vector<int32_t>& prompt, const pool::Model& model, const char* field) {
   const auto length = static_cast<int64_t>(prompt.size());
   if (length == 0) {
@@ -82,6 +70,22 @@ engine::Job job_template(const chat::Request& request, const pool::Model& model)
 }
 
 }  // namespace
+
+ops::SampleParams sample_params(const chat::Sampling& asked, const pool::GenerationDefaults& defaults) {
+  const auto chosen = [&](const auto& own, auto member) {
+    return own.value_or((defaults.*member).value_or(*(pool::kBuiltInDefaults.*member)));
+  };
+  using Defaults = pool::GenerationDefaults;
+  ops::SampleParams params;
+  params.temperature = chosen(asked.temperature, &Defaults::temperature);
+  params.top_p = chosen(asked.top_p, &Defaults::top_p);
+  params.top_k = chosen(asked.top_k, &Defaults::top_k);
+  params.min_p = chosen(asked.min_p, &Defaults::min_p);
+  params.repetition_penalty = chosen(asked.repetition_penalty, &Defaults::repetition_penalty);
+  params.presence_penalty = asked.presence_penalty;
+  params.frequency_penalty = asked.frequency_penalty;
+  return params;
+}
 
 void check(const chat::Request& request, const pool::Model& model) {
   for (const auto& [token, value] : request.sampling.logit_bias) {

@@ -18,6 +18,9 @@ struct Prepared {
   int32_t max_tokens = 0;         // the largest that a job got
 };
 
+/// The request's own values, else the model's defaults, else the built-in ones; the seed is left alone.
+ops::SampleParams sample_params(const chat::Sampling& asked, const pool::GenerationDefaults& defaults);
+
 /// Checks what needs no prompt: sampling values against the vocabulary, tool_choice, the shape of the
 /// conversation. Cheap enough for an io thread. Throws Error(kInvalidRequest) or Error(kUnsupported) with the
 /// field.

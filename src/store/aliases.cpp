@@ -31,8 +31,16 @@ const base::Json& document() {
 }  // namespace
 
 Alias read_alias(const base::Json& json) {
-  Alias alias{json.at("name"),       json.at("title"),   json.at("file"), json.at("sha256"),
-              json.at("size_bytes"), json.at("licence"), json.at("chat"), {}};
+  Alias alias{json.at("name"),
+              json.at("title"),
+              json.at("file"),
+              json.at("sha256"),
+              json.at("size_bytes"),
+              json.at("licence"),
+              json.at("chat"),
+              {},
+              nullptr};
+  if (json.contains("sampling")) alias.sampling = json.at("sampling");
   for (const auto& source : json.at("sources")) alias.sources.push_back(read_source(source));
   return alias;
 }

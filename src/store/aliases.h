@@ -38,6 +38,7 @@ struct Alias {
   std::string licence;
   bool chat;  // has a chat template
   std::vector<Source> sources;
+  base::Json sampling;  // what its authors recommend, in the form of generation_config.json; null: nothing
 };
 
 /// One entry in the form of aliases.json. Throws what the JSON library throws.

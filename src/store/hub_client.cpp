@@ -170,9 +170,9 @@ Snapshot HubClient::pull(HubCache& cache, const RepoInfo& repo, std::string_view
   uint64_t total_bytes = 0, needed_bytes = 0;
   for (const auto& file : files) {
     infos.push_back(file_info(repo, file, watch));
-    total_bytes += infos.back().size_bytes;
+    total_bytes = add_bytes(total_bytes, infos.back().size_bytes);
     const fs::path blob = cache.blob(repo.repo, infos.back().etag);
-    if (!fs::exists(blob)) needed_bytes += infos.back().size_bytes;
+    if (!fs::exists(blob)) needed_bytes = add_bytes(needed_bytes, infos.back().size_bytes);
     std::error_code error;
     const auto have = fs::file_size(blob.string() + ".incomplete", error);
     if (!error) needed_bytes -= std::min<uint64_t>(have, needed_bytes);

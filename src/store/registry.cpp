@@ -35,21 +35,11 @@ std::string all_aliases() {
   return text;
 }
 
-/// The alias whose weights this file of the cache is, or null: blobs are named by their SHA-256.
-const Alias* alias_of_blob(const fs::path& file) {
-  std::error_code error;
-  const std::string blob = fs::canonical(file, error).filename().string();
-  const auto all = aliases();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Alias& alias) { return alias.sha256 == blob; });
-  return found == all.end() ? nullptr : &*found;
-}
-
 void list_snapshot(const CachedRepo& repo, const Snapshot& snapshot, std::vector<Listed>& result) {
   Inspection inspection = inspect_folder(snapshot.folder);
   if (inspection.complete && inspection.kind == Kind::kGgufFile) {
     for (const auto& file : inspection.gguf_files) {
-      const Alias* alias = alias_of_blob(snapshot.folder / file);
+      const Alias* alias = alias_of_file(snapshot.folder / file);
       const bool only = inspection.gguf_files.size() == 1;
       result.push_back({alias != nullptr ? alias->name
                         : only           ? repo.repo
@@ -64,6 +54,15 @@ void list_snapshot(const CachedRepo& repo, const Snapshot& snapshot, std::vector
 }
 
 }  // namespace
+
+const Alias* alias_of_file(const fs::path& file) {
+  std::error_code error;
+  const std::string blob = fs::canonical(file, error).filename().string();
+  const auto all = aliases();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Alias& alias) { return alias.sha256 == blob; });
+  return found == all.end() ? nullptr : &*found;
+}
 
 std::optional<RepoName> parse_repo_name(std::string_view name) {
   RepoName result;
@@ -128,7 +127,7 @@ std::optional<Located> Registry::find_local(std::string_view name) const {
 std::optional<Located> Registry::find_alias_file(const Alias& alias) const {
   const auto whole = [&](const std::string& repo, const std::string& file) -> std::optional<Located> {
     const auto snapshot = cache_.find(repo);
-    if (!snapshot || alias_of_blob(snapshot->folder / file) != &alias) return std::nullopt;
+    if (!snapshot || alias_of_file(snapshot->folder / file) != &alias) return std::nullopt;
     return Located{alias.name, snapshot->folder / file, Kind::kGgufFile, repo, snapshot->commit};
   };
   if (auto found = whole(alias_repo(alias), alias.file)) return found;
@@ -210,7 +209,7 @@ Facts Registry::show(std::string_view name) const {
     std::sort(facts.files.begin(), facts.files.end());
   }
   for (const auto& [file, bytes] : facts.files) facts.size_bytes += bytes;
-  if (const Alias* alias = alias_of_blob(located.path)) {
+  if (const Alias* alias = alias_of_file(located.path)) {
     facts.alias_title = alias->title;
     facts.licence = alias->licence;
   }

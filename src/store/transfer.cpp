@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <thread>
 
@@ -277,6 +278,10 @@ http::ClientResponse ask(http::Client& client, const http::ClientRequest& reques
   }
 }
 
+uint64_t add_bytes(uint64_t a, uint64_t b) {
+  return b > std::numeric_limits<uint64_t>::max() - a ? std::numeric_limits<uint64_t>::max() : a + b;
+}
+
 void require_disk(const fs::path& folder, uint64_t needed_bytes, std::string_view what) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -285,11 +290,12 @@ void require_disk(const fs::path& folder, uint64_t needed_bytes, std::string_vie
     throw base::Error(base::Code::kIo, fmt::format("[store.pull] expected a usable folder; {}: {}",
                                                    folder.string(), error.message()));
   }
-  if (space.available < needed_bytes + kSpareBytes) {
-    throw base::Error(base::Code::kIo,
-                      fmt::format("[store.pull] expected {} MB of free disk for {} in {}; {} MB are free",
-                                  (needed_bytes + kSpareBytes) / 1000000 + 1, what, folder.string(),
-                                  space.available / 1000000));
+  const uint64_t wanted_bytes = add_bytes(needed_bytes, kSpareBytes);
+  if (space.available < wanted_bytes) {
+    throw base::Error(
+        base::Code::kIo,
+        fmt::format("[store.pull] expected {} MB of free disk for {} in {}; {} MB are free",
+                    wanted_bytes / 1000000 + 1, what, folder.string(), space.available / 1000000));
   }
 }
 

@@ -40,6 +40,10 @@ void transfer(http::Client& client, const Transfer& transfer, const RetryPolicy&
 http::ClientResponse ask(http::Client& client, const http::ClientRequest& request, const RetryPolicy& retry,
                          const Watch& watch);
 
+/// The sum, or the largest value where it does not fit: sizes are what a server announces, so they may be
+/// absurd.
+uint64_t add_bytes(uint64_t a, uint64_t b);
+
 /// Throws Error(kIo) unless the disk that holds `folder` has `needed_bytes` and some room to spare.
 void require_disk(const std::filesystem::path& folder, uint64_t needed_bytes, std::string_view what);
 

@@ -15,7 +15,7 @@ def goldens(name):
 
 def compare(penstock, model, golden, executor):
     for prompt in golden["prompts"]:
-        out = penstock("generate", model, prompt["text"], "--raw", "--json", "--temperature", "0", "--ignore-eos", "--exact",
+        out = penstock("generate", model, prompt["text"], "--raw", "--json", "--temperature", "0", "--repetition-penalty", "1", "--ignore-eos", "--exact",
                        "--max-tokens", str(len(prompt["tokens"])), "--executor", executor)
         answer = json.loads(out.stdout)
         assert answer["prompt_tokens"] == prompt["ids"], prompt["text"]

@@ -136,8 +136,10 @@ def test_ML_20_pull_checks_the_disk_goes_on_where_it_stopped_and_verifies(hub, s
         assert out.returncode == status, out.stderr
         return out
 
-    repo = hub.add_repo("org/name", MLX_FILES, claims={"model.safetensors": 1 << 60})
-    assert "of free disk" in pull(1).stderr and hub.gets("/org/name/model.safetensors") == []
+    repo = hub.add_repo("org/name", MLX_FILES)
+    for claims in ({"model.safetensors": 1 << 60}, {"model.safetensors": (1 << 64) - 1}, {"model.safetensors": 1 << 63, "config.json": 1 << 63}):
+        repo.claims = claims
+        assert "of free disk" in pull(1).stderr and hub.gets("/org/name/model.safetensors") == []
     repo.claims, repo.wrong_bytes = {}, ["model.safetensors"]
     assert "digest" in pull(1).stderr and store.run("find", "org/name", status=1)["code"] == "not_found"
     repo.wrong_bytes, repo.drop_after, repo.drops = (), 200_000, 1

@@ -121,6 +121,24 @@ TEST_F(SettingsTest, BytesTakeSuffixes) {
   }
 }
 
+TEST_F(SettingsTest, NumbersMayBeUnset) {
+  EXPECT_FALSE(load_all().settings.default_temperature);
+  values_["PENSTOCK_DEFAULT_TEMPERATURE"] = "0.25";
+  file_ = write("c.json", R"({"default_top_p": 0.5, "default_top_k": 7})");
+  EXPECT_EQ(load_all().settings.default_temperature, 0.25);
+  EXPECT_EQ(load_all().settings.default_top_p, 0.5);
+  EXPECT_EQ(load_all().settings.default_top_k, 7);
+  EXPECT_EQ(show(load_all().settings, *find_option("default_temperature")), "0.25");
+  flags_["default_temperature"] = "";
+  EXPECT_FALSE(load_all().settings.default_temperature);
+  for (const char* text : {"x", "-1", "2.5", "nan", "1x", " 1", "inf"}) {
+    flags_["default_temperature"] = text;
+    EXPECT_THAT(error(), HasSubstr("expected default_temperature to be a number from 0 to 2")) << text;
+  }
+  flags_ = {{"default_top_k", "1.5"}};
+  EXPECT_THAT(error(), HasSubstr("a whole number from 0 to 2147483647"));
+}
+
 TEST_F(SettingsTest, UnknownNamesInTheFileAreErrorsAndInTheEnvironmentWarnings) {
   values_["PENSTOCK_PROT"] = "1";
   values_["PENSTOCK_JOBS"] = "2";  // of the set-up script

@@ -37,6 +37,15 @@ TEST(Aliases, EachHasItsPinsAndTwoSources) {
   EXPECT_FALSE(find_alias("gemma3-270m")->chat);
 }
 
+TEST(Aliases, CarryWhatTheirAuthorsRecommend) {
+  EXPECT_EQ(find_alias("smollm2")->sampling, (base::Json{{"temperature", 0.2}, {"top_p", 0.9}}));
+  for (const char* name : {"qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"}) {
+    EXPECT_EQ(find_alias(name)->sampling,
+              (base::Json{{"temperature", 0.7}, {"top_p", 0.8}, {"top_k", 20}, {"repetition_penalty", 1.1}}));
+  }
+  EXPECT_TRUE(find_alias("gemma3-270m")->sampling.is_null());
+}
+
 TEST(Aliases, TheLastCandidateFitsEveryMachine) {
   ASSERT_FALSE(default_candidates().empty());
   EXPECT_EQ(default_candidates().back().name, "smollm2");
