@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LIMITS = {".cpp": 800, ".h": 300, ".rs": 800}
+LIMITS = {".cpp": 800, ".cu": 800, ".h": 300, ".rs": 800}
 KERNEL_LIMIT, FUNCTION_LIMIT, PARAMETER_LIMIT, FAMILY_LIMIT = 1000, 120, 6, 250
 # A function head at namespace level: no indentation, ends with an opening brace.
 HEAD = re.compile(r"^[A-Za-z_][^;=]*?([A-Za-z_~][\w:~]*)\(([^;{}]*)\)[^;{}()]*\{", re.MULTILINE)
@@ -13,7 +13,7 @@ HEAD = re.compile(r"^[A-Za-z_][^;=]*?([A-Za-z_~][\w:~]*)\(([^;{}]*)\)[^;{}()]*\{
 
 def file_limit(path):
     name = path.as_posix()
-    if "/exec/" in name and path.suffix == ".cpp":
+    if "/exec/" in name and path.suffix in (".cpp", ".cu"):
         return KERNEL_LIMIT
     if "/models/families/" in name:
         return FAMILY_LIMIT

@@ -3,6 +3,9 @@
 #include "base/error.h"
 #include "exec/cpu/cpu_executor.h"
 #include "exec/reference_executor.h"
+#ifdef PENSTOCK_WITH_CUDA
+#include "exec/cuda/cuda_executor.h"
+#endif
 #ifdef PENSTOCK_WITH_MLX
 #include "exec/mlx/mlx_executor.h"
 #endif
@@ -11,6 +14,9 @@ namespace penstock::pool {
 
 std::vector<std::string> executor_names() {
   return {"cpu",
+#ifdef PENSTOCK_WITH_CUDA
+          "cuda",
+#endif
 #ifdef PENSTOCK_WITH_MLX
           "mlx",
 #endif
@@ -19,6 +25,9 @@ std::vector<std::string> executor_names() {
 
 std::unique_ptr<exec::Executor> make_executor(std::string_view name) {
   if (name == "cpu") return std::make_unique<exec::cpu::CpuExecutor>();
+#ifdef PENSTOCK_WITH_CUDA
+  if (name == "cuda") return std::make_unique<exec::cuda::CudaExecutor>();
+#endif
 #ifdef PENSTOCK_WITH_MLX
   if (name == "mlx") return std::make_unique<exec::mlx::MlxExecutor>();
 #endif
@@ -31,13 +40,16 @@ std::unique_ptr<exec::Executor> make_executor(std::string_view name) {
 
 std::vector<std::string> executor_order(std::string_view choice) {
   if (choice != "auto") return {std::string(choice)};
+  std::vector<std::string> order = {"cpu"};
 #if defined(PENSTOCK_WITH_MLX) && defined(__APPLE__)
-  return {"mlx", "cpu"};
+  order.insert(order.begin(), "mlx");
 #elif defined(PENSTOCK_WITH_MLX)
-  return {"cpu", "mlx"};
-#else
-  return {"cpu"};
+  order.push_back("mlx");
 #endif
+#ifdef PENSTOCK_WITH_CUDA
+  if (exec::cuda::CudaExecutor::devices() > 0) order.insert(order.begin(), "cuda");
+#endif
+  return order;
 }
 
 }  // namespace penstock::pool

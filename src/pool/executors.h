@@ -10,13 +10,13 @@
 
 namespace penstock::pool {
 
-/// Names of the executors in this build: "cpu", "mlx" where built with MLX, "reference".
+/// Names of the executors in this build: "cpu", "cuda" and "mlx" where built with them, "reference".
 std::vector<std::string> executor_names();
 
 /// Makes the executor of that name. Throws Error(kUnsupported) naming the ones there are.
 std::unique_ptr<exec::Executor> make_executor(std::string_view name);
 
-/// The names that `choice` stands for, in order: auto is cpu, then mlx.
+/// The names that `choice` stands for, in order: auto is cuda where there is a device, then cpu, then mlx.
 std::vector<std::string> executor_order(std::string_view choice);
 
 }  // namespace penstock::pool

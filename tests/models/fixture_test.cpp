@@ -42,6 +42,11 @@ class FixtureTest : public testing::TestWithParam<Case> {
  protected:
   FixtureTest() : fixture_(GetParam().folder) {}
 
+  void SetUp() override {
+    const std::string reason = skip_reason(GetParam().executor.name);
+    if (!reason.empty()) GTEST_SKIP() << reason;
+  }
+
   std::span<const float> at(const std::vector<float>& logits, int64_t position) const {
     return std::span(logits).subspan(static_cast<size_t>(position * fixture_.vocab()),
                                      static_cast<size_t>(fixture_.vocab()));

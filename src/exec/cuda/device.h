@@ -1,0 +1,54 @@
+// What the host side needs of the CUDA runtime: checked calls, owned memory, launches that may begin before
+// the kernel ahead of them ends. Engine thread, except loading.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <cuda_runtime.h>
+
+namespace penstock::exec::cuda {
+
+/// Throws Error(kInternal) naming the call; kOutOfMemory where the device has no memory left.
+void check(cudaError_t status, const char* what);
+
+/// The number of devices; 0 without a driver.
+int32_t device_count();
+
+/// True once a kernel has trapped: no call on this device can succeed any more.
+bool device_lost();
+
+/// Device memory, or pinned host memory.
+class Memory {
+ public:
+  Memory() = default;
+  static Memory device(size_t bytes);
+  static Memory pinned(size_t bytes);
+  Memory(Memory&& other) noexcept { swap(other); }
+  Memory& operator=(Memory&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Memory();
+
+  template <class T = std::byte>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void swap(Memory& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(pinned_, other.pinned_);
+  }
+
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+  bool pinned_ = false;
+};
+
+}  // namespace penstock::exec::cuda

@@ -1,0 +1,138 @@
+// A plan on the device: its weights, its cache and the kernels of one pass of up to 64 tokens, enqueued in
+// order. Knows no tickets and no steps. Engine thread, except load (loader thread).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "exec/cuda/attention.h"
+#include "exec/cuda/weights.h"
+#include "exec/executor.h"
+
+namespace penstock::exec::cuda {
+
+/// Sizes of one pass: what its launches depend on, so that equal ones can be replayed.
+struct PassShape {
+  int32_t tokens = 0;      // 1..64
+  int32_t logit_rows = 0;  // 0..64
+  int32_t partitions = 0;  // of 256 positions that its tokens may see
+
+  auto operator<=>(const PassShape&) const = default;
+};
+
+class Network {
+ public:
+  Network(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits);
+  ~Network();
+
+  /// What the constructor will allocate.
+  static MemoryPlan measure(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits);
+
+  /// Enqueues a pass over inputs(); its logits go to logits() [logit_rows, vocab].
+  void run(const PassShape& shape, cudaStream_t stream);
+
+  PassInputs* inputs() { return inputs_.as<PassInputs>(); }
+  const float* logits() const { return logits_.as<float>(); }
+  int32_t* last_tokens() { return last_tokens_.as<int32_t>(); }
+  BlockTables tables() const { return tables_; }
+
+ private:
+  struct Vector {
+    Memory memory;
+    const float* data() const { return memory.as<float>(); }
+  };
+  /// Matrices that share an input: one stack where their classes are equal.
+  struct Input {
+    std::vector<const TileMatrix*> matrices;
+    std::vector<int32_t> output_of;  // of each matrix: index of its prepared activations
+    std::vector<TileShape> outputs;  // classes of activations
+  };
+  struct Norm {
+    const float* weight = nullptr;
+    float eps = 0;
+  };
+  struct AttnIn {
+    ops::AttnIn op;
+    Norm norm, q_norm, k_norm;
+    Input input;
+    const float* bias[3] = {};
+    KvLayerPool pool;
+  };
+  struct Attend {
+    ops::Attend op;
+    KvLayerPool pool;
+    TileShape output;  // of the projection behind it
+  };
+  struct Project {
+    const TileMatrix* matrix = nullptr;
+    const float* bias = nullptr;
+    Norm post_norm;
+  };
+  struct Mlp {
+    ops::Mlp op;
+    Norm norm;
+    Input input;
+    bool interleaved = false;
+    const float *gate_bias = nullptr, *up_bias = nullptr;
+    Project down;
+  };
+  struct Head {
+    ops::Head op;
+    Norm norm;
+    const TileMatrix* matrix = nullptr;
+  };
+  struct Embed {
+    ops::Embed op;
+    const TileMatrix* matrix = nullptr;
+  };
+  using Operation = std::variant<Embed, AttnIn, Attend, Project, Mlp, Head>;
+
+  void load_operation(const ops::Operation& operation, const ops::WeightTable& weights, WeightLoader& loader);
+  const TileMatrix* stack(const Stack& parts, WeightLoader& loader);
+  Input make_input(const std::vector<Stack>& stacks, WeightLoader& loader);
+  const float* vector(ops::WeightId id, float offset = 0);
+  Norm norm(const ops::Norm& norm);
+  void allocate();
+  KvLayerPool pool_of(int32_t kv_layer) const;
+
+  void run(const Embed& op);
+  void run(const AttnIn& op);
+  void run(const Attend& op);
+  void run(const Project& op);
+  void run(const Mlp& op);
+  void run(const Head& op);
+  void prepare(const Norm& norm, const std::vector<TileShape>& outputs, int32_t rows,
+               const int32_t* tokens_of);
+  Partials product(const TileMatrix& matrix, int32_t input, int32_t rows, int32_t buffer);
+  Partials normed_product(const TileMatrix& matrix, int32_t input, int32_t rows, int32_t buffer);
+  ActivationOut activations(const TileShape& shape, int32_t index, int32_t rows) const;
+
+  const models::Plan& plan_;
+  const ops::WeightTable& weights_;
+  const Limits limits_;
+  WeightLoader* loader_ = nullptr;  // while loading
+  std::vector<std::unique_ptr<DeviceMatrix>> matrices_;
+  std::map<ops::WeightId, const TileMatrix*> single_;
+  std::vector<Memory> vectors_, pools_;
+  std::vector<KvLayerPool> layers_;
+  std::vector<Operation> operations_;
+  std::vector<Memory> rope_freqs_;
+  std::vector<RopeTable> ropes_;
+
+  Memory inputs_, last_tokens_, tables_memory_, hidden_, squares_, q_, pieces_, piece_sums_, logits_,
+      rope_memory_;
+  Memory activations_[kMaxOutputs], sums_[kMaxOutputs + 1];
+  BlockTables tables_;
+  int32_t max_partitions_ = 1;
+
+  // Of the pass that is being enqueued.
+  PassShape shape_;
+  cudaStream_t stream_ = nullptr;
+  Partials pending_;
+  const Project* pending_of_ = nullptr;
+  bool undivided_ = false;  // the activations lack their root mean square
+  float norm_eps_ = 0;
+};
+
+}  // namespace penstock::exec::cuda

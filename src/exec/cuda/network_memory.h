@@ -1,0 +1,19 @@
+// What a plan takes of the device's memory. Pure.
+#pragma once
+
+#include "exec/executor.h"
+
+namespace penstock::exec::cuda {
+
+/// Bytes of the buffers of a pass.
+struct PassMemory {
+  size_t hidden = 0, q = 0, pieces = 0, piece_sums = 0, logits = 0;
+  size_t activations = 0, sums = 0, ropes = 0;  // of each buffer
+  int32_t blocks_per_slot = 0, partitions = 0;
+};
+
+PassMemory pass_memory(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits);
+
+MemoryPlan plan_memory(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits);
+
+}  // namespace penstock::exec::cuda

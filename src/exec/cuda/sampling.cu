@@ -1,0 +1,202 @@
+// Built without fused multiply-add: see ops/elementary.h.
+#include "exec/cuda/activation_code.h"
+#include "exec/cuda/device_code.h"
+#include "exec/cuda/launch.h"
+#include "exec/cuda/sampling.h"
+
+namespace penstock::exec::cuda {
+namespace {
+
+constexpr int32_t kThreads = 256;
+constexpr float kSlack = 1e-3f;
+
+__device__ uint64_t splitmix64(uint64_t x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+/// ops::natural_log, step for step.
+__device__ double natural_log(double x) {
+  const auto bits = static_cast<uint64_t>(__double_as_longlong(x));
+  auto exponent = static_cast<int64_t>(bits >> 52) - 1023;
+  double m = __longlong_as_double(static_cast<int64_t>((bits & 0xfffffffffffffULL) | 0x3ff0000000000000ULL));
+  if (m > 1.4142135623730951) {
+    m *= 0.5;
+    ++exponent;
+  }
+  const double s = (m - 1) / (m + 1);
+  const double z = s * s;
+  double sum = 1.0 / 23;
+#pragma unroll
+  for (int n = 21; n >= 1; n -= 2) sum = sum * z + 1.0 / n;
+  return static_cast<double>(exponent) * 0.69314718055994530942 + 2 * s * sum;
+}
+
+__device__ float gumbel_of(uint64_t bits) {
+  const double u = (static_cast<double>(bits) + 0.5) * 0x1p-52;
+  return static_cast<float>(-natural_log(-natural_log(u)));
+}
+
+/// Not below gumbel_of(bits).
+__device__ float gumbel_bound(uint64_t bits) {
+  const int width = 64 - __clzll(static_cast<long long>(~bits & 0xfffffffffffffULL));
+  return static_cast<float>(53 - width) * 0.6932f;
+}
+
+__device__ uint64_t noise_bits(uint64_t key, int32_t token) {
+  return splitmix64(key ^ static_cast<uint32_t>(token)) >> 12;
+}
+
+struct Best {
+  float value;
+  int32_t token;
+
+  __device__ void take(float v, int32_t t) {
+    if (v > value || (v == value && t < token)) {
+      value = v;
+      token = t;
+    }
+  }
+};
+
+__device__ Best best_of_block(Best best) {
+  __shared__ Best warps[kThreads / 32];
+  for (int step = 16; step > 0; step /= 2) {
+    const float v = __shfl_xor_sync(0xffffffffu, best.value, step);
+    const int32_t t = __shfl_xor_sync(0xffffffffu, best.token, step);
+    best.take(v, t);
+  }
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = best;
+  __syncthreads();
+  for (int w = 0; w < kThreads / 32; ++w) best.take(warps[w].value, warps[w].token);
+  return best;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    sum_logits(Partials sums, float softcap, float* logits, int32_t vocab) {
+  allow_next();
+  await_previous();
+  const auto row = static_cast<int32_t>(blockIdx.y);
+  const int32_t first = static_cast<int32_t>(blockIdx.x) * kDrawCols;
+  const float factor = row_factor(sums, row);
+#pragma unroll 4
+  for (int32_t c = first + threadIdx.x; c < min(first + kDrawCols, vocab); c += kThreads) {
+    const float v = read_sums<float>(sums, row, c) * factor;
+    logits[static_cast<size_t>(row) * vocab + c] = softcap > 0 ? softcap * tanhf(v / softcap) : v;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) scan_logits(const DrawArguments a) {
+  allow_next();
+  await_previous();
+  const float* logits = a.logits + static_cast<size_t>(a.rows[blockIdx.y].logit_row) * a.vocab;
+  const int32_t first = static_cast<int32_t>(blockIdx.x) * kDrawCols;
+  Best best{-INFINITY, INT32_MAX};
+  bool bad = false;
+  for (int32_t c = first + threadIdx.x; c < min(first + kDrawCols, a.vocab); c += kThreads) {
+    const float v = logits[c];
+    bad |= !(v <= 3.402823466e38f);
+    best.take(v, c);
+  }
+  best = best_of_block(best);
+  const int any = __syncthreads_or(bad);
+  if (threadIdx.x == 0) {
+    DrawBlock& out = a.blocks[blockIdx.y * gridDim.x + blockIdx.x];
+    out.most = best.value;
+    out.token = best.token;
+    out.bad = any;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) draw_logits(const DrawArguments a) {
+  allow_next();
+  await_previous();
+  const DrawRow row = a.rows[blockIdx.y];
+  DrawBlock* blocks = a.blocks + blockIdx.y * gridDim.x;
+  const float* logits = a.logits + static_cast<size_t>(row.logit_row) * a.vocab;
+  Best top{-INFINITY, INT32_MAX};
+  for (unsigned b = 0; b < gridDim.x; ++b) top.take(blocks[b].most, blocks[b].token);
+  const uint64_t key =
+      splitmix64(row.seed) ^ (static_cast<uint64_t>(static_cast<uint32_t>(row.position)) << 32);
+  const bool noisy = row.temperature > 0 && top.token < a.vocab;
+  Best best{noisy ? gumbel_of(noise_bits(key, top.token)) : 0, top.token};
+  const int32_t first = static_cast<int32_t>(blockIdx.x) * kDrawCols;
+  float sum = 0;
+  for (int32_t c = first + threadIdx.x; c < min(first + kDrawCols, a.vocab); c += kThreads) {
+    const float v = logits[c];
+    sum += exp2f((v - top.value) * 1.44269504f);
+    if (!noisy || !(v > -INFINITY)) continue;
+    const float tempered = (v - top.value) / row.temperature;
+    const uint64_t bits = noise_bits(key, c);
+    if (tempered + gumbel_bound(bits) + kSlack < best.value) continue;
+    best.take(tempered + gumbel_of(bits), c);
+  }
+  __shared__ float scratch[32];
+  sum = sum_block(sum, scratch);
+  best = best_of_block(best);
+  if (threadIdx.x == 0) {
+    DrawBlock& out = blocks[blockIdx.x];
+    out.sum = sum;
+    out.key = best.value;
+    out.key_token = best.token;
+  }
+}
+
+__global__ void finish_draws(const DrawArguments a, int32_t rows, int32_t n_blocks) {
+  allow_next();
+  await_previous();
+  const auto r = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (r >= rows) return;
+  const DrawRow row = a.rows[r];
+  const DrawBlock* blocks = a.blocks + static_cast<size_t>(r) * n_blocks;
+  Best best{-INFINITY, INT32_MAX}, top = best;
+  float sum = 0;
+  bool bad = false;
+  for (int32_t b = 0; b < n_blocks; ++b) {
+    best.take(blocks[b].key, blocks[b].key_token);
+    top.take(blocks[b].most, blocks[b].token);
+    sum += blocks[b].sum;
+    bad |= blocks[b].bad != 0;
+  }
+  DrawResult result;
+  if (!bad && top.value >= -3.402823466e38f) {
+    result.token = best.token;
+    const float v = a.logits[static_cast<size_t>(row.logit_row) * a.vocab + best.token];
+    result.logprob = (v - top.value) - logf(sum);
+    a.last_tokens[row.slot] = result.token;
+  }
+  a.results[r] = result;
+}
+
+__global__ void set_tokens(const int32_t* slots, const int32_t* tokens, int32_t n, int32_t* last_tokens) {
+  allow_next();
+  await_previous();
+  for (int32_t i = threadIdx.x; i < n; i += blockDim.x)
+    if (tokens[i] >= 0) last_tokens[slots[i]] = tokens[i];
+}
+
+}  // namespace
+
+void finish_logits(const Partials& sums, float softcap, float* logits, int32_t rows, int32_t vocab,
+                   cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(draw_blocks(vocab)), static_cast<unsigned>(rows));
+  launch(sum_logits, {grid, kThreads}, stream, sums, softcap, logits, vocab);
+}
+
+void draw(const DrawArguments& arguments, int32_t rows, cudaStream_t stream) {
+  const int32_t blocks = draw_blocks(arguments.vocab);
+  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(rows));
+  launch(scan_logits, {grid, kThreads}, stream, arguments);
+  launch(draw_logits, {grid, kThreads}, stream, arguments);
+  launch(finish_draws, {static_cast<unsigned>((rows + 31) / 32), 32}, stream, arguments, rows, blocks);
+}
+
+void set_last_tokens(const int32_t* slots, const int32_t* tokens, int32_t n, int32_t* last_tokens,
+                     cudaStream_t stream) {
+  launch(set_tokens, {1, 64}, stream, slots, tokens, n, last_tokens);
+}
+
+}  // namespace penstock::exec::cuda

@@ -1,0 +1,56 @@
+// Drawing tokens on the device: argmax of the tempered logits plus the noise of ops/sample.h, with the same
+// bits as on every executor. What needs more than temperature is drawn on the host.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "exec/cuda/linear.h"
+
+namespace penstock::exec::cuda {
+
+struct DrawRow {
+  int32_t logit_row = 0, slot = 0, position = 0;
+  float temperature = 0;
+  uint64_t seed = 0;
+};
+
+struct DrawResult {
+  int32_t token = -1;  // -1: no finite logit, or a NaN
+  float logprob = 0;
+};
+
+/// Scratch of the draws: of `blocks_of(vocab)` entries for each row.
+struct DrawBlock {
+  float most = 0;
+  int32_t token = 0, bad = 0;
+  float sum = 0, key = 0;
+  int32_t key_token = 0;
+};
+
+constexpr int32_t kDrawCols = 4096;
+constexpr int32_t draw_blocks(int32_t vocab) {
+  return (vocab + kDrawCols - 1) / kDrawCols;
+}
+
+/// logits [rows, vocab] = softcap(sums of slices).
+void finish_logits(const Partials& sums, float softcap, float* logits, int32_t rows, int32_t vocab,
+                   cudaStream_t stream);
+
+struct DrawArguments {
+  const DrawRow* rows = nullptr;
+  const float* logits = nullptr;   // [.., vocab]
+  DrawBlock* blocks = nullptr;     // [rows, draw_blocks]
+  DrawResult* results = nullptr;   // [rows]
+  int32_t* last_tokens = nullptr;  // [slots]
+  int32_t vocab = 0;
+};
+
+void draw(const DrawArguments& arguments, int32_t rows, cudaStream_t stream);
+
+/// last_tokens[slots[i]] = tokens[i], where it is not negative.
+void set_last_tokens(const int32_t* slots, const int32_t* tokens, int32_t n, int32_t* last_tokens,
+                     cudaStream_t stream);
+
+}  // namespace penstock::exec::cuda

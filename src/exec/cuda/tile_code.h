@@ -1,0 +1,138 @@
+// Reading tiles on the device: fragments for the tensor cores, and single elements. The packing kernel writes
+// by the same index functions.
+#pragma once
+
+#include "exec/cuda/device_code.h"
+#include "exec/cuda/tile_shape.h"
+
+namespace penstock::exec::cuda {
+
+/// Fragments of 16 rows and 64 columns in float16: values (kHalf), or codes plus 1024, and plus 64 in columns
+/// 8-15 of every 16 of 4-bit codes.
+template <TileKind K>
+__device__ inline void read_fragments(const uint8_t* codes, int lane, uint32_t (&a)[4][4]) {
+  if constexpr (K == TileKind::kFour) {
+    const uint4 words = reinterpret_cast<const uint4*>(codes)[lane];
+    const uint32_t word[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      const uint32_t high = word[step] >> 8;
+      a[step][0] = (word[step] & 0x000f000fu) | 0x64006400u;
+      a[step][1] = (high & 0x000f000fu) | 0x64006400u;
+      a[step][2] = (word[step] & 0x00f000f0u) | 0x54005400u;
+      a[step][3] = (high & 0x00f000f0u) | 0x54005400u;
+    }
+  } else if constexpr (K == TileKind::kEight) {
+#pragma unroll
+    for (int pair = 0; pair < 2; ++pair) {
+      const uint4 words = reinterpret_cast<const uint4*>(codes)[pair * 32 + lane];
+      const uint32_t word[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          a[pair * 2 + half][i * 2] = __byte_perm(word[half * 2 + i], 0x64646464u, 0x4140);
+          a[pair * 2 + half][i * 2 + 1] = __byte_perm(word[half * 2 + i], 0x64646464u, 0x4342);
+        }
+    }
+  } else {
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      const uint4 words = reinterpret_cast<const uint4*>(codes)[step * 32 + lane];
+      a[step][0] = words.x;
+      a[step][1] = words.y;
+      a[step][2] = words.z;
+      a[step][3] = words.w;
+    }
+  }
+}
+
+/// Codes become codes times scale, rounded once: (code + offset) * scale - offset * scale. `scales` are those
+/// of rows g and g + 8. The offsets times the scale are exact.
+template <TileKind K, int FIRST, int LAST>
+__device__ inline void scale_fragments(half2 scales, uint32_t (&a)[4][4]) {
+  const half2 row[2] = {__low2half2(scales), __high2half2(scales)};
+  half2 low[2], high[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    low[i] = __hmul2(row[i], __float2half2_rn(-1024.0f));
+    high[i] = K == TileKind::kFour ? __hmul2(row[i], __float2half2_rn(-64.0f)) : low[i];
+  }
+#pragma unroll
+  for (int step = FIRST; step < LAST; ++step)
+#pragma unroll
+    for (int f = 0; f < 4; ++f) {
+      const half2 code = *reinterpret_cast<const half2*>(&a[step][f]);
+      a[step][f] = bits_of(__hfma2(code, row[f % 2], f < 2 ? low[f % 2] : high[f % 2]));
+    }
+}
+
+/// Where one element lies within the slot of its tile.
+struct ElementPlace {
+  size_t slot;       // index of the slot in the matrix
+  int32_t group;     // of 64 columns within the slot
+  int32_t row, col;  // 0-15 within the tile, 0-63 within the group
+
+  __host__ __device__ ElementPlace(const TileShape& shape, int32_t matrix_row, int32_t matrix_col) {
+    const int32_t all = matrix_col / kGroupCols;
+    const int32_t slots_of_tile = shape.slices * shape.chunks * shape.slots;
+    slot = static_cast<size_t>(matrix_row / kTileRows) * static_cast<size_t>(slots_of_tile) +
+           static_cast<size_t>(all / shape.slot_groups);
+    group = all % shape.slot_groups;
+    row = matrix_row % kTileRows;
+    col = matrix_col % kGroupCols;
+  }
+
+  /// Lane that holds the element, and which of the lane's 32 elements of the group it is: k step, register
+  /// of the fragment, half of the register.
+  __host__ __device__ int32_t lane() const { return row % 8 * 4 + col % 8 / 2; }
+  __host__ __device__ int32_t step() const { return col / 16; }
+  __host__ __device__ int32_t fragment() const { return row / 8 + col % 16 / 8 * 2; }
+
+  /// Byte of the code or value within the slot. A 4-bit code takes nibble nibble() of the 32-bit word there.
+  __host__ __device__ int32_t byte(const TileShape& shape) const {
+    const int32_t base = group * shape.code_bytes();
+    if (shape.of.kind == TileKind::kFour) return base + lane() * 16 + step() * 4;
+    if (shape.of.kind == TileKind::kEight) {
+      return base + (step() / 2 * 32 + lane()) * 16 + step() % 2 * 8 + fragment() / 2 * 4 +
+             fragment() % 2 * 2 + col % 2;
+    }
+    return base + (step() * 32 + lane()) * 16 + fragment() * 4 + col % 2 * 2;
+  }
+  __host__ __device__ int32_t nibble() const { return (fragment() % 2) * 2 + fragment() / 2 + col % 2 * 4; }
+
+  /// Bytes of the scale and of the bias within the slot.
+  __host__ __device__ int32_t scale_group(const TileShape& shape) const {
+    return group * shape.scale_groups + col / shape.of.group;
+  }
+  __host__ __device__ int32_t scale_byte(const TileShape& shape) const {
+    return shape.slot_groups * shape.code_bytes() + ((scale_group(shape) * 8 + row % 8) * 2 + row / 8) * 2;
+  }
+  __host__ __device__ int32_t bias_byte(const TileShape& shape) const {
+    const int32_t g = scale_group(shape);
+    return shape.slot_groups * shape.code_bytes() + shape.slot_scales() * 32 +
+           ((g / 2 * 8 + row % 8) * 4 + row / 8 * 2 + g % 2) * 2;
+  }
+};
+
+/// One element, in float32.
+__device__ inline float read_element(const TileMatrix& matrix, int32_t row, int32_t col) {
+  const TileShape& shape = matrix.shape;
+  if (shape.of.kind == TileKind::kFloat) {
+    const auto at = static_cast<size_t>(row) * static_cast<size_t>(shape.cols) + static_cast<size_t>(col);
+    return reinterpret_cast<const float*>(matrix.data)[at];
+  }
+  const ElementPlace place(shape, row, col);
+  const uint8_t* slot = matrix.data + place.slot * static_cast<size_t>(shape.slot_bytes);
+  const uint8_t* at = slot + place.byte(shape);
+  if (shape.of.kind == TileKind::kHalf)
+    return __half2float(*reinterpret_cast<const half*>(at)) * matrix.factor;
+  const uint32_t code = shape.of.kind == TileKind::kEight
+                            ? *at
+                            : *reinterpret_cast<const uint32_t*>(at) >> (place.nibble() * 4) & 15u;
+  const float scale = __half2float(*reinterpret_cast<const half*>(slot + place.scale_byte(shape)));
+  const float bias = __half2float(*reinterpret_cast<const half*>(slot + place.bias_byte(shape)));
+  return fmaf(scale, static_cast<float>(code), bias) * matrix.factor;
+}
+
+}  // namespace penstock::exec::cuda

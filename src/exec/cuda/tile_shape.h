@@ -1,0 +1,80 @@
+// How a weight matrix lies on the device: tiles of 16 rows in the order in which tensor-core fragments want
+// them, cut into slices of columns whose sums are added in order. Fixed by the matrix alone, so that the
+// order of every sum is too. Plain data, host and device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock::exec::cuda {
+
+inline constexpr int32_t kTileRows = 16;
+inline constexpr int32_t kGroupCols = 64;      // columns that a step of a kernel takes
+inline constexpr int32_t kChunkGroups = 8;     // groups whose activations share an exponent, at most
+inline constexpr int32_t kPassRows = 64;       // activation rows of one multiplication, at most
+inline constexpr int32_t kNoExponent = -1000;  // of a row of zeros
+
+enum class TileKind : uint8_t {
+  kFour,   // codes 0..15, a scale and a bias in float16 for each group
+  kEight,  // codes 0..255, likewise
+  kHalf,   // float16 values under one scale of the matrix
+  kFloat,  // float32 values, [rows, cols]: exact mode
+};
+
+struct TileClass {
+  TileKind kind = TileKind::kHalf;
+  int32_t group = 64;  // columns that share a scale: 16, 32 or 64
+
+  bool operator==(const TileClass&) const = default;
+};
+
+struct TileShape {
+  TileClass of;
+  int32_t rows = 0, cols = 0;
+  int32_t tiles = 0;         // of 16 rows
+  int32_t slices = 1;        // of columns
+  int32_t chunks = 1;        // of a slice
+  int32_t chunk_groups = 1;  // groups of 64 columns in a chunk
+  int32_t slot_groups = 1;   // groups that one copy to shared memory takes
+  int32_t slots = 1;         // of a chunk
+  int32_t scale_groups = 0;  // in 64 columns; 0 for kHalf and kFloat
+  int32_t slot_bytes = 0;
+
+  constexpr int32_t slot_scales() const { return slot_groups * scale_groups; }  // groups in a slot
+  /// Tensor-core steps that add the biases of a slot: 8 groups each.
+  constexpr int32_t bias_steps() const { return (slot_scales() + 7) / 8; }
+  constexpr int32_t code_bytes() const {  // of 16 rows and 64 columns
+    return of.kind == TileKind::kFour ? 512 : of.kind == TileKind::kEight ? 1024 : 2048;
+  }
+  constexpr int32_t padded_rows() const { return tiles * kTileRows; }
+  constexpr int32_t padded_cols() const { return slices * chunks * chunk_groups * kGroupCols; }
+  constexpr size_t bytes() const {
+    if (of.kind == TileKind::kFloat) return size_t{4} * static_cast<size_t>(rows) * static_cast<size_t>(cols);
+    return static_cast<size_t>(tiles) * static_cast<size_t>(slices * chunks * slots) *
+           static_cast<size_t>(slot_bytes);
+  }
+};
+
+/// Activations of one chunk for 8 * column_tiles rows: fragments, then the sums of each scale group in
+/// float16 pairs (the sum and what its rounding lost) as fragments for the biases, then the exponent of each
+/// row.
+struct ActivationChunk {
+  int32_t fragment_bytes = 0, sum_bytes = 0, bytes = 0;
+
+  constexpr ActivationChunk(const TileShape& shape, int32_t column_tiles)
+      : fragment_bytes(shape.chunk_groups * column_tiles * 1024),
+        sum_bytes(shape.slots * shape.bias_steps() * column_tiles * 256),
+        bytes(fragment_bytes + sum_bytes + column_tiles * 32) {}
+};
+
+/// A matrix on the device.
+struct TileMatrix {
+  TileShape shape;
+  const uint8_t* data = nullptr;
+  float factor = 1;  // of every element, a power of two
+};
+
+/// The layout of a matrix of this class.
+TileShape make_shape(TileClass of, int64_t rows, int64_t cols);
+
+}  // namespace penstock::exec::cuda
