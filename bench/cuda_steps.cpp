@@ -1,7 +1,8 @@
 // Times decode and prefill of the CUDA executor on a model of random weights, through the engine:
 // cuda_steps [--shape 8b|1.5b] [--decode BATCH:CONTEXT]... [--prefill TOKENS]... [--gen N] [--chunk N]
-// [--linears] Prints tokens a second and a hash of the drawn tokens, so that a faster wrong answer is
-// noticed.
+// [--repeat N] [--sampled]. Decode is timed from the first moment at which every sequence decodes to the
+// first at which one has ended, so that the prompts of the others are not in it. Prints tokens a second and a
+// hash of the drawn tokens, so that a faster wrong answer is noticed.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -16,8 +17,6 @@
 #include "bench/random_model.h"
 #include "engine/engine.h"
 #include "exec/cuda/cuda_executor.h"
-#include "exec/cuda/linear.h"
-#include "exec/cuda/weights.h"
 
 namespace {
 
@@ -29,7 +28,7 @@ struct Options {
   std::vector<std::pair<int32_t, int32_t>> decode;
   std::vector<int32_t> prefill;
   int32_t gen = 128, chunk = 4096, repeat = 3;
-  bool linears = false, sampled = false;
+  bool sampled = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -50,8 +49,6 @@ Options parse(int argc, char** argv) {
       o.chunk = std::atoi(next().c_str());
     } else if (arg == "--repeat") {
       o.repeat = std::atoi(next().c_str());
-    } else if (arg == "--linears") {
-      o.linears = true;
     } else if (arg == "--sampled") {
       o.sampled = true;
     }
@@ -63,6 +60,7 @@ class Collector : public engine::Sink {
  public:
   void on_tokens(std::span<const engine::Token> tokens) override {
     for (const engine::Token& token : tokens) hash_ = base::fnv1a(std::span(&token.id, 1), hash_);
+    times_.push_back(Clock::now());
   }
   void on_finish(const engine::Receipt& receipt) override {
     const std::lock_guard lock(mutex_);
@@ -77,6 +75,7 @@ class Collector : public engine::Sink {
     return receipt_;
   }
   uint64_t hash() const { return hash_; }
+  const std::vector<Clock::time_point>& times() const { return times_; }
 
  private:
   std::mutex mutex_;
@@ -84,10 +83,12 @@ class Collector : public engine::Sink {
   engine::Receipt receipt_;
   bool done_ = false;
   uint64_t hash_ = base::kFnvOffset;
+  std::vector<Clock::time_point> times_;  // of each token
 };
 
 struct Run {
-  double prefill_ms = 0, decode_ms = 0;  // of the slowest
+  double prefill_ms = 0;  // of the slowest
+  double step_ms = 0;     // while all of them decode
   uint64_t hash = 0;
 };
 
@@ -111,8 +112,18 @@ Run run_jobs(engine::Engine& engine, const Options& o, int32_t batch, int32_t pr
   for (const auto& sink : sinks) {
     const engine::Receipt receipt = sink->wait();
     run.prefill_ms = std::max(run.prefill_ms, receipt.prefill_ms);
-    run.decode_ms = std::max(run.decode_ms, receipt.decode_ms);
     run.hash = run.hash * 31 + sink->hash();
+  }
+  if (gen > 1) {
+    Clock::time_point from = sinks[0]->times().front(), to = sinks[0]->times().back();
+    for (const auto& sink : sinks) {
+      from = std::max(from, sink->times().front());
+      to = std::min(to, sink->times().back());
+    }
+    const auto inside = [&](Clock::time_point t) { return t > from && t <= to; };
+    const auto& times = sinks.back()->times();
+    const auto steps = std::count_if(times.begin(), times.end(), inside);
+    run.step_ms = std::chrono::duration<double, std::milli>(to - from).count() / static_cast<double>(steps);
   }
   return run;
 }
@@ -129,8 +140,8 @@ void measure(engine::Engine& engine, const Options& o) {
     uint64_t hash = 0;
     for (int32_t r = 0; r < o.repeat; ++r) {
       const Run run = run_jobs(engine, o, batch, context, o.gen);
-      rates.push_back(batch * (o.gen - 1) * 1e3 / run.decode_ms);
-      steps.push_back(run.decode_ms / (o.gen - 1));
+      rates.push_back(batch * 1e3 / run.step_ms);
+      steps.push_back(run.step_ms);
       hash = run.hash;
     }
     std::printf(
@@ -149,75 +160,12 @@ void measure(engine::Engine& engine, const Options& o) {
   }
 }
 
-/// Each linear of a layer alone, over enough copies that nothing comes from the cache.
-void measure_linears(const bench::RandomModel& model) {
-  namespace cuda = exec::cuda;
-  cudaStream_t stream = nullptr;
-  cuda::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  cuda::prepare_linear();
-  std::printf("%14s", "us (share of 4570 GB/s)");
-  for (const int rows : {1, 8, 16, 32, 64}) std::printf("  %10d rows", rows);
-  std::printf("\n");
-  cuda::WeightLoader loader(false);
-  const auto& plan = model.plan();
-  std::vector<cuda::Stack> stacks;
-  for (const auto& operation : plan.operations) {
-    const auto at = [&](ops::WeightId w) { return &model.weights()[static_cast<size_t>(w)]; };
-    if (stacks.size() >= 5) break;
-    if (const auto* in = std::get_if<ops::AttnIn>(&operation))
-      stacks.push_back({{at(in->q.weight), at(in->k.weight), at(in->v.weight)}});
-    if (const auto* project = std::get_if<ops::Project>(&operation))
-      stacks.push_back({{at(project->linear.weight)}});
-    if (const auto* mlp = std::get_if<ops::Mlp>(&operation)) {
-      stacks.push_back({{at(mlp->gate.weight), at(mlp->up.weight)}, true});
-      stacks.push_back({{at(mlp->down.weight)}});
-      stacks.push_back({{at(std::get<ops::Head>(plan.operations.back()).weight)}});
-    }
-  }
-  for (const auto& stack : stacks) {
-    std::vector<cuda::DeviceMatrix> copies;
-    const cuda::TileShape shape = loader.load(stack).tiles.shape;
-    const size_t n = std::max<size_t>(2, (size_t{400} << 20) / shape.bytes() + 1);
-    for (size_t i = 0; i < n; ++i) copies.push_back(loader.load(stack));
-    auto x = cuda::Memory::device(size_t{32} << 20),
-         out = cuda::Memory::device(cuda::partial_floats(shape) * 4);
-    cuda::check(cudaMemset(x.as(), 0x11, x.bytes()), "set");
-    std::printf("%6d x %-6d S%d", shape.rows, shape.cols, shape.slices);
-    for (const int rows : {1, 8, 16, 32, 64}) {
-      cudaGraph_t graph = nullptr;
-      cudaGraphExec_t exec = nullptr;
-      cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-      for (const auto& copy : copies) cuda::multiply(copy.tiles, x.as(), rows, out.as<float>(), stream);
-      cuda::check(cudaStreamEndCapture(stream, &graph), "capture");
-      cuda::check(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
-      cudaEvent_t start, stop;
-      cudaEventCreate(&start);
-      cudaEventCreate(&stop);
-      for (int i = 0; i < 2; ++i) cuda::check(cudaGraphLaunch(exec, stream), "launch");
-      cudaEventRecord(start, stream);
-      for (int i = 0; i < 10; ++i) cuda::check(cudaGraphLaunch(exec, stream), "launch");
-      cudaEventRecord(stop, stream);
-      cuda::check(cudaStreamSynchronize(stream), "run");
-      float ms = 0;
-      cudaEventElapsedTime(&ms, start, stop);
-      const double us = ms * 1e3 / 10 / static_cast<double>(n);
-      std::printf("  %7.2f (%3.0f%%)", us, static_cast<double>(shape.bytes()) / us / 4570e3 * 100);
-      cudaGraphExecDestroy(exec);
-      cudaGraphDestroy(graph);
-    }
-    std::printf("\n");
-    std::fflush(stdout);
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) try {
   const Options o = parse(argc, argv);
   const auto start = Clock::now();
   const bench::RandomModel model(o.shape);
-  if (o.linears) measure_linears(model);
-  if (o.decode.empty() && o.prefill.empty()) return 0;
   int32_t context = 1024, seqs = 1;
   int64_t tokens = 0;
   for (const auto& [batch, depth] : o.decode) {
