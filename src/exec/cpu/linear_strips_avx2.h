@@ -180,15 +180,17 @@ static void unpack_strip(const PackedCodes& w, int64_t strip, int half, const Co
   const uint8_t* block = w.blocks + strip * w.strip_bytes();
   uint8_t* to = panel.codes + half * 32;
   float* scale_to = panel.scales + half * 16;
-  for (int64_t b = 0; b < w.blocks_of_strip(); ++b, block += w.block_bytes()) {
-    for (int64_t line = 0; line < w.block_bytes(); line += 64)  // the same strip of the next panel
-      _mm_prefetch(reinterpret_cast<const char*>(block + 2 * w.strip_bytes() + line), _MM_HINT_T1);
-    for (int64_t g = 0; g < w.block_groups(); ++g, scale_to += 32) {
+  const int64_t blocks = w.blocks_of_strip(), groups = w.block_groups(), bytes = w.block_bytes();
+  const int64_t chunks = w.block_cols() / kChunk, ahead = 2 * w.strip_bytes();
+  for (int64_t b = 0; b < blocks; ++b, block += bytes) {
+    for (int64_t line = 0; line < bytes; line += 64)  // the same strip of the next panel
+      _mm_prefetch(reinterpret_cast<const char*>(block + ahead + line), _MM_HINT_T0);
+    for (int64_t g = 0; g < groups; ++g, scale_to += 32) {
       const GroupScales group = scales.read(block, g);
       _mm256_storeu_ps(scale_to, group.scale);
       _mm256_storeu_ps(scale_to + 8, group.bias);
     }
-    for (int64_t c = 0; c < w.block_cols() / kChunk; ++c, to += 8 * 64)
+    for (int64_t c = 0; c < chunks; ++c, to += 8 * 64)
       unpack_steps(C(block + c * C::kBytes), to);
   }
 }
