@@ -1,5 +1,6 @@
 // Packed matrices against what their format says: every code, scale and bias is there, exactly, in as few
 // bytes as the format needs.
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <memory>
@@ -93,9 +94,9 @@ Stored stored_mlx(const quant::Params& params, tensor::DType dtype) {
   return out;
 }
 
-PackedMatrix packed(const Stored& stored) {
+PackedMatrix packed(const Stored& stored, Slabs& slabs) {
   ThreadPool pool(2);
-  return pack(stored.matrix, "w", pool, MappedPages());
+  return pack(stored.matrix, "w", pool, MappedPages(), slabs);
 }
 
 /// The value of every weight as the exact kernels compute it. With float32 scales the product may be rounded
@@ -128,10 +129,11 @@ double bits_of(const PackedMatrix& packed) {
 }
 
 TEST(Packing, HoldsEveryGgufFormatExactly) {
+  Slabs slabs;
   for (const GgufCase& c : kGguf) {
     SCOPED_TRACE(c.format);
     const Stored stored = stored_gguf(c);
-    const PackedMatrix matrix = packed(stored);
+    const PackedMatrix matrix = packed(stored, slabs);
     ASSERT_TRUE(matrix.integer);
     EXPECT_EQ(bits_of(matrix), c.packed_bits);
     expect_same_values(stored, matrix);
@@ -139,12 +141,13 @@ TEST(Packing, HoldsEveryGgufFormatExactly) {
 }
 
 TEST(Packing, HoldsEveryMlxFormatExactly) {
+  Slabs slabs;
   for (const tensor::DType dtype : {tensor::DType::kF16, tensor::DType::kBF16, tensor::DType::kF32})
     for (const int group : {32, 64, 128})
       for (const int bits : {2, 3, 4, 5, 6, 8}) {
         SCOPED_TRACE(std::to_string(bits) + " bits, group " + std::to_string(group));
         const Stored stored = stored_mlx({"affine", group, bits}, dtype);
-        const PackedMatrix matrix = packed(stored);
+        const PackedMatrix matrix = packed(stored, slabs);
         ASSERT_TRUE(matrix.integer);
         const double scale_bits = dtype == tensor::DType::kF32 ? 64 : 32;
         const double zero_bits = matrix.codes.has_bias() ? 0 : scale_bits / 2;  // biases that scales imply
@@ -154,14 +157,15 @@ TEST(Packing, HoldsEveryMlxFormatExactly) {
   for (const quant::Params& params : {quant::Params{"mxfp4", 32, 4}, quant::Params{"nvfp4", 16, 4}}) {
     SCOPED_TRACE(params.mode);
     Stored stored = stored_mlx(params, tensor::DType::kF32);
-    EXPECT_EQ(bits_of(packed(stored)), 4 + 8.0 / params.group_size);
-    expect_same_values(stored, packed(stored));
+    EXPECT_EQ(bits_of(packed(stored, slabs)), 4 + 8.0 / params.group_size);
+    expect_same_values(stored, packed(stored, slabs));
     stored.matrix.global_scale = params.mode == "nvfp4" ? 0.37f : 1;
-    expect_same_values(stored, packed(stored));
+    expect_same_values(stored, packed(stored, slabs));
   }
 }
 
 TEST(Packing, AScaleThatTheSampleDidNotPromiseWidensAll) {
+  Slabs slabs;
   Stored stored = stored_mlx({"affine", 64, 4}, tensor::DType::kF32);
   auto& scales = stored.tensors[1].bytes;
   auto& biases = stored.tensors[2].bytes;
@@ -170,18 +174,39 @@ TEST(Packing, AScaleThatTheSampleDidNotPromiseWidensAll) {
     std::memcpy(&scales[4 * i], &scale, 4);
     std::memcpy(&biases[4 * i], &bias, 4);
   }
-  EXPECT_EQ(bits_of(packed(stored)), 4 + 16.0 / 64);
+  EXPECT_EQ(bits_of(packed(stored, slabs)), 4 + 16.0 / 64);
   const float odd = 0.1f;
   std::memcpy(&biases[4 * (10 * kCols / 64 + 3)], &odd, 4);  // row 10 is in no sampled strip but the middle
-  expect_same_values(stored, packed(stored));
+  expect_same_values(stored, packed(stored, slabs));
   std::memcpy(&scales[4 * (1 * kCols / 64)], &odd, 4);
-  expect_same_values(stored, packed(stored));
+  expect_same_values(stored, packed(stored, slabs));
 }
 
 TEST(Packing, GroupsOfSixteenWithoutWholeChunksAreDense) {
   Stored stored = stored_mlx({"nvfp4", 16, 4}, tensor::DType::kF32);
   stored.matrix.cols = 48;
   EXPECT_FALSE(plan_packing(stored.matrix, "w").integer);
+}
+
+TEST(Slabs, PiecesAreZeroedAlignedAndDisjoint) {
+  Slabs slabs;
+  constexpr size_t kMany = size_t{70} << 20;  // more than a slab
+  for (const size_t bytes : {size_t{100}, size_t{64}, kMany, size_t{5000}}) {
+    uint8_t* piece = slabs.take(bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(piece) % 64, 0u);
+    EXPECT_TRUE(std::all_of(piece, piece + bytes, [](uint8_t byte) { return byte == 0; }));
+    std::memset(piece, 0xff, bytes);
+  }
+}
+
+TEST(Slabs, APieceThatIsGivenBackIsZeroedAndTakenAgain) {
+  Slabs slabs;
+  slabs.take(100);
+  uint8_t* piece = slabs.take(1000);
+  std::memset(piece, 0xff, 1000);
+  slabs.undo();
+  EXPECT_EQ(slabs.take(2000), piece);
+  EXPECT_TRUE(std::all_of(piece, piece + 2000, [](uint8_t byte) { return byte == 0; }));
 }
 
 }  // namespace

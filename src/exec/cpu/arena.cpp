@@ -1,5 +1,7 @@
 #include "exec/cpu/arena.h"
 
+#include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -12,11 +14,31 @@
 
 namespace penstock::exec::cpu {
 
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kSlabBytes = size_t{64} << 20;
+
+/// Fresh pages that begin on a multiple of kHugePage; MAP_FAILED when the system has none.
+void* map_aligned(size_t bytes) {
+  void* memory = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return memory;
+  auto* first = static_cast<uint8_t*>(memory);
+  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(first) % kHugePage) % kHugePage;
+  if (before > 0) munmap(first, before);
+  if (before < kHugePage) munmap(first + before + bytes, kHugePage - before);
+  return first + before;
+}
+
+}  // namespace
+
 Arena::Arena(size_t bytes) {
   if (bytes == 0) return;
   // A guard of readable bytes at the end: kernels may prefetch and load a little past what they use.
   bytes_ = (bytes + 4096 + 4095) & ~size_t{4095};
-  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool large = bytes_ >= 4 * kHugePage;
+  void* memory = large ? map_aligned(bytes_)
+                       : mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     bytes_ = 0;
     throw base::Error(base::Code::kOverloaded,
@@ -24,13 +46,27 @@ Arena::Arena(size_t bytes) {
   }
   data_ = static_cast<uint8_t*>(memory);
 #ifdef MADV_HUGEPAGE
-  constexpr size_t kHugePage = size_t{2} << 20;
-  if (bytes_ >= 4 * kHugePage) madvise(memory, bytes_, MADV_HUGEPAGE);
+  if (large) madvise(memory, bytes_, MADV_HUGEPAGE);
 #endif
 }
 
 Arena::~Arena() {
   if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+uint8_t* Slabs::take(size_t bytes) {
+  bytes = (bytes + 63) & ~size_t{63};
+  if (slabs_.empty() || end_ + bytes > slabs_.back().bytes() - 4096) {
+    slabs_.emplace_back(std::max(bytes, kSlabBytes));
+    end_ = 0;
+  }
+  last_ = std::exchange(end_, end_ + bytes);
+  return slabs_.back().data() + last_;
+}
+
+void Slabs::undo() {
+  std::memset(slabs_.back().data() + last_, 0, end_ - last_);
+  end_ = last_;
 }
 
 struct MappedPages::Ranges {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace penstock::exec::cpu {
 
@@ -49,6 +50,21 @@ class Array {
  private:
   Arena arena_;
   size_t size_ = 0;
+};
+
+/// Pieces of memory that live as long as each other, cut from few arenas: small matrices too lie in huge
+/// pages.
+class Slabs {
+ public:
+  /// Zeroed and 64-byte aligned. Throws Error(kOverloaded) when the system has no such memory.
+  uint8_t* take(size_t bytes);
+
+  /// Gives back the piece that was taken last; once.
+  void undo();
+
+ private:
+  std::vector<Arena> slabs_;
+  size_t last_ = 0, end_ = 0;  // of the last slab: where its last piece begins and ends
 };
 
 /// Gives back the pages inside [data, data + bytes) if they belong to a read-only file mapping; they are read

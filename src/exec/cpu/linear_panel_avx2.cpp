@@ -33,9 +33,10 @@ inline __attribute__((always_inline)) void add_columns(const uint8_t* codes, con
   }
 }
 
-template <int kFlush, bool kHalf, int MT>
+/// kAhead: asks for the two strips after those of the panel, which lie at `next`, on the way.
+template <int kFlush, bool kHalf, int MT, bool kAhead>
 void panel_tile(const PackedCodes& w, const QuantRows& x, const CodePanel& panel, int64_t first_m,
-                __m256 (&acc)[MT][2]) {
+                const uint8_t* next, __m256 (&acc)[MT][2]) {
   const int64_t groups = w.groups(), chunks = kHalf ? 1 : w.group / kChunk;
   const int32_t offset = w.offset();
   const bool has_bias = w.has_bias();
@@ -51,7 +52,9 @@ void panel_tile(const PackedCodes& w, const QuantRows& x, const CodePanel& panel
   const float* weights = panel.scales;
   const uint8_t* codes = panel.codes;
   int64_t column = 0;
-  for (int64_t g = 0; g < groups; ++g, weights += 32) {
+  const int64_t ahead = 2 * w.strip_bytes() / groups;
+  for (int64_t g = 0; g < groups; ++g, weights += 32, next += ahead) {
+    if constexpr (kAhead) prefetch_lines(next, ahead);
     __m256i sums[MT][2];
 #pragma GCC unroll 4
     for (int m = 0; m < MT; ++m)
@@ -78,11 +81,11 @@ void panel_tile(const PackedCodes& w, const QuantRows& x, const CodePanel& panel
   }
 }
 
-template <int kFlush, bool kHalf, int MT>
+template <int kFlush, bool kHalf, int MT, bool kAhead>
 void run_tile(const PackedCodes& w, const QuantRows& x, const CodePanel& panel, int64_t m, int64_t strip,
               const LinearOut& out) {
   __m256 acc[MT][2];
-  panel_tile<kFlush, kHalf, MT>(w, x, panel, m, acc);
+  panel_tile<kFlush, kHalf, MT, kAhead>(w, x, panel, m, w.blocks + (strip + 2) * w.strip_bytes(), acc);
   for (int i = 0; i < MT; ++i)
     for (int s = 0; s < 2; ++s) store_rows(out, m + i, (strip + s) * kStripRows, w.rows, acc[i][s]);
 }
@@ -94,9 +97,10 @@ void run_panels(const PackedCodes& w, const QuantRows& x, Range strips, const Li
   for (int64_t strip = strips.first; strip + 2 <= strips.last; strip += 2) {
     layout.unpack_strip(w, strip, 0, panel);
     layout.unpack_strip(w, strip + 1, 1, panel);
-    int64_t m = 0;
-    for (; m + 4 <= x.m; m += 4) run_tile<kFlush, kHalf, 4>(w, x, panel, m, strip, out);
-    for (; m < x.m; ++m) run_tile<kFlush, kHalf, 1>(w, x, panel, m, strip, out);
+    run_tile<kFlush, kHalf, 4, true>(w, x, panel, 0, strip, out);
+    int64_t m = 4;
+    for (; m + 4 <= x.m; m += 4) run_tile<kFlush, kHalf, 4, false>(w, x, panel, m, strip, out);
+    for (; m < x.m; ++m) run_tile<kFlush, kHalf, 1, false>(w, x, panel, m, strip, out);
   }
 }
 

@@ -65,11 +65,6 @@ struct RowTile {
   }
 };
 
-static inline void prefetch_lines(const uint8_t* at, int64_t bytes) {
-  for (int64_t line = 0; line < bytes; line += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(at + line), _MM_HINT_T0);
-}
-
 /// Where a group of one strip lies, or a pair of groups of 16 columns that share a chunk.
 struct GroupPlace {
   const uint8_t* block;
@@ -181,17 +176,14 @@ static void unpack_strip(const PackedCodes& w, int64_t strip, int half, const Co
   uint8_t* to = panel.codes + half * 32;
   float* scale_to = panel.scales + half * 16;
   const int64_t blocks = w.blocks_of_strip(), groups = w.block_groups(), bytes = w.block_bytes();
-  const int64_t chunks = w.block_cols() / kChunk, ahead = 2 * w.strip_bytes();
+  const int64_t chunks = w.block_cols() / kChunk;
   for (int64_t b = 0; b < blocks; ++b, block += bytes) {
-    for (int64_t line = 0; line < bytes; line += 64)  // the same strip of the next panel
-      _mm_prefetch(reinterpret_cast<const char*>(block + ahead + line), _MM_HINT_T0);
     for (int64_t g = 0; g < groups; ++g, scale_to += 32) {
       const GroupScales group = scales.read(block, g);
       _mm256_storeu_ps(scale_to, group.scale);
       _mm256_storeu_ps(scale_to + 8, group.bias);
     }
-    for (int64_t c = 0; c < chunks; ++c, to += 8 * 64)
-      unpack_steps(C(block + c * C::kBytes), to);
+    for (int64_t c = 0; c < chunks; ++c, to += 8 * 64) unpack_steps(C(block + c * C::kBytes), to);
   }
 }
 

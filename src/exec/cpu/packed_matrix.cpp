@@ -20,11 +20,11 @@ bool fits_bf16(float value) {
          std::bit_cast<uint32_t>(value);
 }
 
-/// Packs integer codes into memory of the matrix.
-bool pack_integers(const quant::Matrix& matrix, PackedMatrix& packed, ThreadPool& pool) {
-  packed.memory = Arena(static_cast<size_t>(packed.codes.strips() * packed.codes.strip_bytes()));
-  packed.codes.blocks = packed.memory.data();
-  return pack_codes(matrix, packed.codes, pool, packed.memory.data());
+/// Packs integer codes. False when a scale did not fit the type that was guessed for it.
+bool pack_integers(const quant::Matrix& matrix, PackedMatrix& packed, ThreadPool& pool, Slabs& slabs) {
+  uint8_t* blocks = slabs.take(packed_bytes(packed));
+  packed.codes.blocks = blocks;
+  return pack_codes(matrix, packed.codes, pool, blocks);
 }
 
 /// True when dequantised rows are exactly bfloat16, judged by one row.
@@ -38,11 +38,11 @@ bool rows_fit_bf16(const quant::Matrix& matrix) {
 }
 
 /// Dequantises every row. False when a value did not fit bfloat16.
-bool pack_dense(const quant::Matrix& matrix, PackedMatrix& packed, ThreadPool& pool) {
+bool pack_dense(const quant::Matrix& matrix, PackedMatrix& packed, ThreadPool& pool, Slabs& slabs) {
   const bool narrow = packed.dense.type == DenseType::kBF16;
   const size_t row_bytes = static_cast<size_t>(packed.unit_bytes());
-  packed.memory = Arena(row_bytes * static_cast<size_t>(matrix.rows));
-  packed.dense.data = packed.memory.data();
+  uint8_t* memory = slabs.take(packed_bytes(packed));
+  packed.dense.data = memory;
   std::atomic<bool> fit{true};
   pool.run([&](int32_t thread) {
     const DenormalScope scope(Denormals::kKept);
@@ -50,7 +50,7 @@ bool pack_dense(const quant::Matrix& matrix, PackedMatrix& packed, ThreadPool& p
     const int64_t last = matrix.rows * (thread + 1) / pool.size();
     for (int64_t r = matrix.rows * thread / pool.size(); r < last; ++r) {
       matrix.format->dequantize(matrix, r, row);
-      uint8_t* at = packed.memory.data() + static_cast<size_t>(r) * row_bytes;
+      uint8_t* at = memory + static_cast<size_t>(r) * row_bytes;
       if (!narrow) {
         std::memcpy(at, row.data(), row_bytes);
         continue;
@@ -105,20 +105,22 @@ size_t packed_bytes(const PackedMatrix& planned) {
 }
 
 PackedMatrix pack(const quant::Matrix& matrix, const std::string& name, ThreadPool& pool,
-                  const MappedPages& pages) {
+                  const MappedPages& pages, Slabs& slabs) {
   PackedMatrix packed = plan_packing(matrix, name);
   if (packed.integer) {
-    if (!pack_integers(matrix, packed, pool)) {
+    if (!pack_integers(matrix, packed, pool, slabs)) {
+      slabs.undo();
       packed.codes.scale_type = ScaleType::kF32;
       packed.codes.scale_factor = 1;
       packed.codes.zero = kStoredBias;
-      pack_integers(matrix, packed, pool);
+      pack_integers(matrix, packed, pool, slabs);
     }
   } else if (packed.dense.data != nullptr) {
     return packed;
-  } else if (!pack_dense(matrix, packed, pool)) {
+  } else if (!pack_dense(matrix, packed, pool, slabs)) {
+    slabs.undo();
     packed.dense.type = DenseType::kF32;
-    pack_dense(matrix, packed, pool);
+    pack_dense(matrix, packed, pool, slabs);
   }
   for (const auto& view : {matrix.codes, matrix.scales, matrix.biases})
     pages.drop(view.bytes.data(), view.bytes.size());

@@ -1,5 +1,5 @@
 // A stored matrix as the kernels want it: integer codes repacked into strips, dense rows where they lie in
-// the file or copied. Made by the loader thread and the pool, then read-only. Does not own the checkpoint.
+// the file or copied. Made by the loader thread and the pool, then read-only. Owns no memory.
 #pragma once
 
 #include <string>
@@ -16,7 +16,6 @@ struct PackedMatrix {
   bool integer = false;
   PackedCodes codes;  // integer
   DenseMatrix dense;  // otherwise
-  Arena memory;       // empty when the rows are read from the file
 
   int64_t rows() const { return integer ? codes.rows : dense.rows; }
   int64_t cols() const { return integer ? codes.cols : dense.cols; }
@@ -39,9 +38,9 @@ PackedMatrix plan_packing(const quant::Matrix& matrix, const std::string& name);
 /// Bytes that the packed matrix takes in memory, those read from the mapping included.
 size_t packed_bytes(const PackedMatrix& planned);
 
-/// Repacks on all threads of the pool, then gives the mapping's pages back.
+/// Repacks into `slabs` on all threads of the pool, then gives the mapping's pages back.
 PackedMatrix pack(const quant::Matrix& matrix, const std::string& name, ThreadPool& pool,
-                  const MappedPages& pages);
+                  const MappedPages& pages, Slabs& slabs);
 
 /// All of a matrix of one row as float32.
 std::vector<float> read_vector(const quant::Matrix& matrix);

@@ -34,6 +34,11 @@ static inline __m256i first_lanes(int64_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), index);
 }
 
+static inline void prefetch_lines(const uint8_t* at, int64_t bytes) {
+  for (int64_t line = 0; line < bytes; line += 64)
+    _mm_prefetch(reinterpret_cast<const char*>(at + line), _MM_HINT_T0);
+}
+
 /// Sum of 8 lanes in the order of fold8.
 static inline float fold(__m256 v) {
   const __m128 a = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));

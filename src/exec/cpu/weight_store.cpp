@@ -6,7 +6,7 @@ const PackedMatrix* WeightStore::matrix(ops::WeightId id) {
   auto& packed = packed_[id];
   if (packed == nullptr) {
     const std::string& name = plan_.weights[static_cast<size_t>(id)].name;
-    packed = std::make_unique<PackedMatrix>(pack(stored(id), name, pool_, pages_));
+    packed = std::make_unique<PackedMatrix>(pack(stored(id), name, pool_, pages_, slabs_));
   }
   return packed.get();
 }

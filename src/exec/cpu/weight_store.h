@@ -30,6 +30,7 @@ class WeightStore {
   const ops::WeightTable& table_;
   ThreadPool& pool_;
   const MappedPages pages_;
+  Slabs slabs_;
   std::map<ops::WeightId, std::unique_ptr<PackedMatrix>> packed_;
 };
 
