@@ -20,7 +20,7 @@ struct Job {
   ops::SampleParams params;     // its bias range is set by the engine
   std::vector<ops::Bias> biases;
   std::vector<int32_t> stop_ids;  // a drawn stop id ends the sequence and is not delivered
-  int32_t top_logprobs = 0;
+  int32_t top_logprobs = -1;      // alternatives with each token; -1: not even its own logprob
 };
 
 struct Token {

@@ -45,8 +45,8 @@ struct Batch {
 struct SampleRow {
   int32_t logit_row = 0;
   ops::SampleParams params;
-  int32_t top_logprobs = 0;
-  bool host_logits = false;  // copy the logits out instead of drawing
+  int32_t top_logprobs = -1;  // -1: no logprob either
+  bool host_logits = false;   // copy the logits out instead of drawing
 };
 
 struct SampleBatch {

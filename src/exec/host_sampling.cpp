@@ -6,36 +6,54 @@
 
 namespace penstock::exec {
 
-void OwnedOutput::draw(const SampleBatch& batch, std::span<const LogitRow> rows,
-                       std::span<const float> logits, int32_t vocab, std::span<SlotTokens> slots) {
-  *this = OwnedOutput();
-  for (const SampleRow& row : batch.rows) {
-    const auto offset = static_cast<size_t>(row.logit_row) * static_cast<size_t>(vocab);
-    const LogitRow& from = rows[static_cast<size_t>(row.logit_row)];
-    draw_row(row, batch, from, logits.subspan(offset, static_cast<size_t>(vocab)),
-             slots[static_cast<size_t>(from.slot)]);
-  }
+void OwnedOutput::one_by_one(int32_t n, const std::function<void(int32_t)>& row) {
+  for (int32_t i = 0; i < n; ++i) row(i);
 }
 
-void OwnedOutput::draw_row(const SampleRow& row, const SampleBatch& batch, const LogitRow& from,
+void OwnedOutput::draw(const SampleBatch& batch, std::span<const LogitRow> rows,
+                       std::span<const float> logits, int32_t vocab, std::span<SlotTokens> slots,
+                       const Each& each) {
+  const size_t n = batch.rows.size();
+  tokens_.assign(n, -1);
+  logprobs_.assign(n, 0);
+  top_.assign(n, {});
+  errors_.assign(n, RowError::kNone);
+  logits_.clear();
+  const auto row_logits = [&](size_t i) {
+    const auto offset = static_cast<size_t>(batch.rows[i].logit_row) * static_cast<size_t>(vocab);
+    return logits.subspan(offset, static_cast<size_t>(vocab));
+  };
+  each(static_cast<int32_t>(n), [&](int32_t row) {
+    const auto i = static_cast<size_t>(row);
+    const LogitRow& from = rows[static_cast<size_t>(batch.rows[i].logit_row)];
+    draw_row(i, batch, from, row_logits(i), slots[static_cast<size_t>(from.slot)]);
+  });
+  for (size_t i = 0; i < n; ++i)
+    if (batch.rows[i].host_logits) {
+      const std::span<const float> row = row_logits(i);
+      logits_.insert(logits_.end(), row.begin(), row.end());
+    }
+}
+
+void OwnedOutput::draw_row(size_t index, const SampleBatch& batch, const LogitRow& from,
                            std::span<const float> logits, SlotTokens& slot) {
-  ops::Draw draw;
+  const SampleRow& row = batch.rows[index];
   // A NaN or +infinity means that the row's arithmetic failed; minus infinity is a legal "never".
   const auto bad = [](float x) { return std::isnan(x) || x == std::numeric_limits<float>::infinity(); };
-  const bool failed = std::any_of(logits.begin(), logits.end(), bad) ||
-                      std::none_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); });
-  if (row.host_logits) {
-    logits_.insert(logits_.end(), logits.begin(), logits.end());
-  } else if (!failed) {
-    const auto biases = batch.biases.subspan(static_cast<size_t>(row.params.first_bias),
-                                             static_cast<size_t>(row.params.n_biases));
-    draw = ops::sample(logits, row.params, biases, slot.counts(), from.next_position, row.top_logprobs);
-    slot.drawn(draw.token);
+  if (std::any_of(logits.begin(), logits.end(), bad) ||
+      std::none_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
+    errors_[index] = RowError::kNotFinite;
+    return;
   }
-  errors_.push_back(failed ? RowError::kNotFinite : RowError::kNone);
-  tokens_.push_back(draw.token);
-  logprobs_.push_back(draw.logprob);
-  top_.push_back(std::move(draw.top));
+  if (row.host_logits) return;
+  const auto biases = batch.biases.subspan(static_cast<size_t>(row.params.first_bias),
+                                           static_cast<size_t>(row.params.n_biases));
+  ops::Draw draw =
+      ops::sample(logits, row.params, biases, slot.counts(), from.next_position, row.top_logprobs);
+  slot.drawn(draw.token);
+  tokens_[index] = draw.token;
+  logprobs_[index] = draw.logprob;
+  top_[index] = std::move(draw.top);
 }
 
 const StepOutput& OwnedOutput::view() {

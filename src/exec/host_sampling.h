@@ -2,6 +2,7 @@
 // StepOutput.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -21,14 +22,17 @@ class OwnedOutput {
  public:
   /// Draws every row of `batch` from `logits` [rows, vocab] and counts it in its slot's tokens. A row without
   /// a finite logit fails alone.
+  /// `each(n, row)` calls row(0) .. row(n - 1), at once if it has threads for them; a slot has one row.
+  using Each = std::function<void(int32_t n, const std::function<void(int32_t)>& row)>;
   void draw(const SampleBatch& batch, std::span<const LogitRow> rows, std::span<const float> logits,
-            int32_t vocab, std::span<SlotTokens> slots);
+            int32_t vocab, std::span<SlotTokens> slots, const Each& each = one_by_one);
 
   const StepOutput& view();
 
  private:
-  void draw_row(const SampleRow& row, const SampleBatch& batch, const LogitRow& from,
-                std::span<const float> logits, SlotTokens& slot);
+  static void one_by_one(int32_t n, const std::function<void(int32_t)>& row);
+  void draw_row(size_t index, const SampleBatch& batch, const LogitRow& from, std::span<const float> logits,
+                SlotTokens& slot);
 
   std::vector<int32_t> tokens_;
   std::vector<float> logprobs_;

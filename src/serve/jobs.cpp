@@ -65,7 +65,7 @@ engine::Job job_template(const chat::Request& request, const pool::Model& model)
   job.params = sample_params(request.sampling, model.defaults);
   for (const auto& [token, value] : request.sampling.logit_bias) job.biases.push_back({token, value});
   if (!request.ignore_eos) job.stop_ids = model.stop_ids;
-  job.top_logprobs = request.logprobs ? request.top_logprobs : 0;
+  job.top_logprobs = request.logprobs ? request.top_logprobs : -1;
   return job;
 }
 

@@ -224,7 +224,7 @@ engine::Token ScriptedGenerator::token_of(const Sequence& sequence, const Script
   token.id = sequence.reply->report ? static_cast<uint8_t>(piece.bytes[0]) : codec_->id_of(piece.bytes);
   token.logprob = piece.logprob;
   for (const auto& [text, logprob] : piece.top) {
-    if (static_cast<int32_t>(token.top.size()) == sequence.job.top_logprobs) break;
+    if (static_cast<int32_t>(token.top.size()) >= sequence.job.top_logprobs) break;
     token.top.push_back({codec_->id_of(text), logprob});
   }
   return token;

@@ -373,10 +373,6 @@ TEST_P(KernelTest, RowKernelsEqualTheScalarTwins) {
     a.from_f16(h.data(), n, p.data());
     b.from_f16(h.data(), n, q.data());
     EXPECT_TRUE(same_bytes(p, q)) << "from_f16 " << n;
-    const LogitBlock s = a.logit_block(x.data(), n), t = b.logit_block(x.data(), n);
-    EXPECT_EQ(s.max, t.max);
-    EXPECT_EQ(s.argmax, t.argmax);
-    EXPECT_EQ(s.sum_exp, t.sum_exp);
   }
 }
 

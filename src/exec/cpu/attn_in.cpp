@@ -41,7 +41,6 @@ class AttnInOperation final : public CpuOperation {
     const Range mine = context.share(int64_t{m} * heads, thread);
     for (int64_t i = mine.first; i < mine.last; ++i)
       finish_head(context, thread, i / heads, static_cast<int32_t>(i % heads));
-    if (thread == 0) context.next_item.store(0, std::memory_order_relaxed);
     context.pool->barrier(thread);
   }
 

@@ -229,7 +229,14 @@ void CpuExecutor::require_ticket(Ticket ticket) const {
 void CpuExecutor::sample(Ticket ticket, const SampleBatch& batch) {
   require_ticket(ticket);
   if (failure_ != nullptr) return;
-  output_.draw(batch, logit_rows_, context_->logits, context_->plan->vocab, tokens_);
+  output_.draw(batch, logit_rows_, context_->logits, context_->plan->vocab, tokens_,
+               [this](int32_t n, const std::function<void(int32_t)>& row) {
+                 if (n == 1) return row(0);
+                 pool_->run([&](int32_t) {
+                   const DenormalScope scope(Denormals::kKept);
+                   for (int32_t i; (i = pool_->take(n)) >= 0;) row(i);
+                 });
+               });
 }
 
 const StepOutput& CpuExecutor::wait(Ticket ticket) {

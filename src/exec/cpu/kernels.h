@@ -172,13 +172,6 @@ struct Partial {
   float* acc = nullptr;  // [value_stride]
 };
 
-/// What greedy sampling needs of one run of logits.
-struct LogitBlock {
-  float max = 0;
-  int32_t argmax = 0;  // smallest index among equals
-  float sum_exp = 0;   // of exp(logit - max); NaN when a logit is
-};
-
 struct Kernels {
   const char* name;
 
@@ -226,8 +219,6 @@ struct Kernels {
 
   /// x = cap * tanh(x / cap).
   void (*softcap)(float* x, int64_t n, float cap);
-
-  LogitBlock (*logit_block)(const float* logits, int64_t n);
 };
 
 /// Columns that linear_exact unpacks at a time and rows of its panel.

@@ -57,7 +57,6 @@ constexpr Kernels kAvx2Table = {
     .merge_partial = merge_partial_avx2,
     .finish_partial = finish_partial_avx2,
     .softcap = softcap_avx2,
-    .logit_block = logit_block_avx2,
 };
 
 /// The rows and attention of AVX2 serve the wider processor too.

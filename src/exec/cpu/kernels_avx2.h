@@ -57,6 +57,5 @@ void attend_tile_avx2(const AttendTile& tile, const AttendQueries& queries);
 void merge_partial_avx2(const Partial& next, const Partial& into, int64_t n);
 void finish_partial_avx2(const Partial& from, int64_t n, float* out);
 void softcap_avx2(float* x, int64_t n, float cap);
-LogitBlock logit_block_avx2(const float* logits, int64_t n);
 
 }  // namespace penstock::exec::cpu

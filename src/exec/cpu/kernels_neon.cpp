@@ -20,7 +20,6 @@ constexpr Kernels kNeonTable = {
     .merge_partial = merge_partial_neon,
     .finish_partial = finish_partial_neon,
     .softcap = softcap_neon,
-    .logit_block = logit_block_neon,
 };
 
 constexpr Kernels with_dotprod() {

@@ -27,6 +27,5 @@ void attend_tile_neon(const AttendTile& tile, const AttendQueries& queries);
 void merge_partial_neon(const Partial& next, const Partial& into, int64_t n);
 void finish_partial_neon(const Partial& from, int64_t n, float* out);
 void softcap_neon(float* x, int64_t n, float cap);
-LogitBlock logit_block_neon(const float* logits, int64_t n);
 
 }  // namespace penstock::exec::cpu

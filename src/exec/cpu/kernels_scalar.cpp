@@ -19,7 +19,6 @@ const Kernels& scalar_kernels() {
       .merge_partial = merge_partial_scalar,
       .finish_partial = finish_partial_scalar,
       .softcap = softcap_scalar,
-      .logit_block = logit_block_scalar,
   };
   return kTable;
 }

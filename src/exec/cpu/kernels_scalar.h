@@ -41,6 +41,5 @@ void attend_tile_scalar(const AttendTile& tile, const AttendQueries& queries);
 void merge_partial_scalar(const Partial& next, const Partial& into, int64_t n);
 void finish_partial_scalar(const Partial& from, int64_t n, float* out);
 void softcap_scalar(float* x, int64_t n, float cap);
-LogitBlock logit_block_scalar(const float* logits, int64_t n);
 
 }  // namespace penstock::exec::cpu

@@ -49,19 +49,20 @@ void multiply_range(const Context& context, int32_t thread, const LinearPart& pa
 
 void multiply(const Context& context, int32_t thread, std::span<const LinearPart> parts,
               const ActivationRows& rows, int32_t m) {
+  constexpr int64_t kGrain = 2;  // units; the kernels take strips by pairs
   int64_t total = 0;
   for (const LinearPart& part : parts) total += part.matrix->units() * part.matrix->unit_bytes();
-  const Range mine = context.share(total, thread);
-  int64_t before = 0;
-  for (const LinearPart& part : parts) {
-    const int64_t units = part.matrix->units(), bytes = part.matrix->unit_bytes();
-    const auto unit_at = [&](int64_t byte) {
-      return std::clamp((byte - before + bytes - 1) / bytes, int64_t{0}, units);
-    };
-    multiply_range(
-        context, thread, part, rows, m,
-        {mine.first <= before ? 0 : unit_at(mine.first), mine.last <= before ? 0 : unit_at(mine.last)});
-    before += units * bytes;
+  for (int32_t index; (index = context.pool->take(context.n_pieces())) >= 0;) {
+    const Range mine = context.piece(total, index);
+    int64_t before = 0;
+    for (const LinearPart& part : parts) {
+      const int64_t units = part.matrix->units(), bytes = part.matrix->unit_bytes() * kGrain;
+      const auto unit_at = [&](int64_t byte) {
+        return byte <= before ? 0 : std::min((byte - before + bytes - 1) / bytes * kGrain, units);
+      };
+      multiply_range(context, thread, part, rows, m, {unit_at(mine.first), unit_at(mine.last)});
+      before += units * part.matrix->unit_bytes();
+    }
   }
 }
 

@@ -34,7 +34,8 @@ struct LinearPart {
   LinearOut out;
 };
 
-/// This thread's share of the parts, cut by bytes of weights. No barrier.
+/// All threads multiply the parts, in pieces of equal bytes of weights that they take. No barrier, but there
+/// must have been one since the last work that was taken.
 void multiply(const Context& context, int32_t thread, std::span<const LinearPart> parts,
               const ActivationRows& rows, int32_t m);
 

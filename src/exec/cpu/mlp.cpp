@@ -63,26 +63,40 @@ class MlpOperation final : public CpuOperation {
     return {(rows.first + n - 1) / n, (rows.last + n - 1) / n};
   }
 
-  /// Fills the shared rows with act(gate) * up, this thread's columns, then waits for the others.
+  /// Fills the shared rows with act(gate) * up, in pieces of columns, then waits for the others.
   void join(Context& context, int32_t thread, const ActivationRows& rows, int32_t m) const {
     const int64_t cols = down_->cols();
-    const int64_t grain = std::max<int64_t>(kStripRows, down_->group());
-    const Range grains = context.share((cols + grain - 1) / grain, thread);
-    const Range mine = {grains.first * grain, std::min(cols, grains.last * grain)};
+    const int64_t grain = std::max<int64_t>(2 * kStripRows, down_->group());
+    const auto columns = [&](Range grains) {
+      return Range{grains.first * grain, std::min(cols, grains.last * grain)};
+    };
+    const int64_t grains = (cols + grain - 1) / grain;
     const LinearPart gate = {gate_, {context.gate.data(), cols, pointer(gate_bias_)}};
     const LinearPart up = {up_, {context.up.data(), cols, pointer(up_bias_)}};
-    multiply_range(context, thread, gate, rows, m, units(*gate_, mine));
-    multiply_range(context, thread, up, rows, m, units(*up_, mine));
-    // With several rows `rows` is the shared set, which other threads may still read.
-    if (m > kPrivateRows) context.pool->barrier(thread);
-    for (int64_t r = 0; r < m && mine.first < mine.last; ++r) {
-      const int64_t at = r * cols + mine.first;
-      float* out = context.rows.row(r, cols) + mine.first;
-      context.kernels->activate(gate_of(op_.activation), context.gate.data() + at, context.up.data() + at,
-                                mine.last - mine.first, out);
-      context.rows.quantize(*context.kernels, down_groups_, out, r, cols, mine);
+    const bool few = m <= kPrivateRows;
+    for (int32_t index; (index = context.pool->take(context.n_pieces())) >= 0;) {
+      const Range mine = columns(context.piece(grains, index));
+      multiply_range(context, thread, gate, rows, m, units(*gate_, mine));
+      multiply_range(context, thread, up, rows, m, units(*up_, mine));
+      if (few) activate(context, m, mine);
+    }
+    if (!few) {  // `rows` is the shared set, which other threads may still read
+      context.pool->barrier(thread);
+      activate(context, m, columns(context.share(grains, thread)));
     }
     context.pool->barrier(thread);
+  }
+
+  void activate(const Context& context, int32_t m, Range columns) const {
+    if (columns.first >= columns.last) return;
+    const int64_t cols = down_->cols(), n = columns.last - columns.first;
+    for (int64_t r = 0; r < m; ++r) {
+      const int64_t at = r * cols + columns.first;
+      float* out = context.rows.row(r, cols) + columns.first;
+      context.kernels->activate(gate_of(op_.activation), context.gate.data() + at, context.up.data() + at, n,
+                                out);
+      context.rows.quantize(*context.kernels, down_groups_, out, r, cols, columns);
+    }
   }
 
   const ops::Mlp op_;

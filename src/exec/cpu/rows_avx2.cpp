@@ -169,26 +169,4 @@ void softcap_avx2(float* x, int64_t n, float cap) {
   });
 }
 
-LogitBlock logit_block_avx2(const float* logits, int64_t n) {
-  const __m256 lowest = _mm256_set1_ps(-__builtin_inff());
-  __m256 best = lowest;
-  by_eight(n, [&](int64_t i, auto lanes) {
-    best = _mm256_max_ps(lanes.keep(lanes.load(logits + i), lowest), best);
-  });
-  LogitBlock block{fold_max(best), 0, 0};
-  const __m256 top = _mm256_set1_ps(block.max);
-  int64_t at = 0;
-  for (; at + 8 <= n; at += 8)
-    if (_mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(logits + at), top, _CMP_EQ_OQ)) != 0) break;
-  while (at < n && logits[at] != block.max) ++at;
-  block.argmax = at < n && block.max > -__builtin_inff() ? static_cast<int32_t>(at) : 0;
-  __m256 sum = _mm256_setzero_ps();
-  by_eight(n, [&](int64_t i, auto lanes) {
-    const __m256 e = exp_lanes(_mm256_sub_ps(lanes.load(logits + i), top));
-    sum = _mm256_add_ps(sum, lanes.keep(e, _mm256_setzero_ps()));
-  });
-  block.sum_exp = fold(sum);
-  return block;
-}
-
 }  // namespace penstock::exec::cpu

@@ -151,27 +151,4 @@ void softcap_neon(float* x, int64_t n, float cap) {
   });
 }
 
-LogitBlock logit_block_neon(const float* logits, int64_t n) {
-  constexpr float kLowest = -__builtin_inff();
-  Lanes best = splat(kLowest);
-  by_eight(n,
-           [&](int64_t i, auto lanes) { best = larger(lanes.keep(lanes.load(logits + i), kLowest), best); });
-  LogitBlock block{fold_max(best), 0, 0};
-  const float32x4_t top = vdupq_n_f32(block.max);
-  int64_t at = 0;
-  for (; at + 8 <= n; at += 8) {
-    const Lanes v = load(logits + at);
-    if (vmaxvq_u32(vorrq_u32(vceqq_f32(v.lo, top), vceqq_f32(v.hi, top))) != 0) break;
-  }
-  while (at < n && logits[at] != block.max) ++at;
-  block.argmax = at < n && block.max > kLowest ? static_cast<int32_t>(at) : 0;
-  Lanes sum = splat(0);
-  by_eight(n, [&](int64_t i, auto lanes) {
-    const Lanes e = exp_lanes(add(lanes.load(logits + i), splat(-block.max)));
-    sum = add(sum, lanes.keep(e, 0));
-  });
-  block.sum_exp = fold(sum);
-  return block;
-}
-
 }  // namespace penstock::exec::cpu

@@ -121,14 +121,4 @@ void softcap_scalar(float* x, int64_t n, float cap) {
   for (int64_t i = 0; i < n; ++i) x[i] = cap * (1.0f - 2.0f / (1.0f + exp_scalar(x[i] * inverse)));
 }
 
-LogitBlock logit_block_scalar(const float* logits, int64_t n) {
-  LogitBlock block{-std::numeric_limits<float>::infinity(), 0, 0};
-  for (int64_t i = 0; i < n; ++i)
-    if (logits[i] > block.max) block.max = logits[i], block.argmax = static_cast<int32_t>(i);
-  float lanes[8] = {};
-  for (int64_t i = 0; i < n; ++i) lanes[i % 8] += exp_scalar(logits[i] - block.max);
-  block.sum_exp = fold8(lanes);
-  return block;
-}
-
 }  // namespace penstock::exec::cpu

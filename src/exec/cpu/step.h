@@ -3,7 +3,7 @@
 // between phases. Nothing here depends on the number of threads.
 #pragma once
 
-#include <atomic>
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -86,7 +86,6 @@ struct Context {
   Array<float> partials;               // of split attention
   std::vector<float> logits;           // [R, vocab]
   std::vector<ThreadScratch> threads;
-  std::atomic<int32_t> next_item{0};
 
   float* buffer(ops::BufferId id) const { return buffers[static_cast<size_t>(id)].data(); }
   int64_t width(ops::BufferId id) const { return plan->buffers[static_cast<size_t>(id)].width; }
@@ -96,6 +95,19 @@ struct Context {
   Range share(int64_t n, int32_t thread) const {
     return {n * thread / n_threads(), n * (thread + 1) / n_threads()};
   }
+
+  /// Pieces that work is cut into for ThreadPool::take: half of a thread's share, then small ones, so that a
+  /// thread that is delayed leaves work to the others.
+  int32_t n_pieces() const { return n_threads() == 1 ? 1 : (1 + kSmallPieces) * n_threads(); }
+  Range piece(int64_t n, int32_t index) const {
+    if (n_threads() == 1) return {0, n};
+    const auto at = [&](int32_t i) {
+      const int32_t large = std::min(i, n_threads());
+      return n * (large * kSmallPieces + i - large) / (2 * kSmallPieces * n_threads());
+    };
+    return {at(index), at(index + 1)};
+  }
+  static constexpr int32_t kSmallPieces = 3;  // of the other half of a thread's share
 };
 
 }  // namespace penstock::exec::cpu

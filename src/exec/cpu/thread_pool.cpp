@@ -51,6 +51,7 @@ void ThreadPool::run(const std::function<void(int32_t)>& job) {
   job_ = &job;
   failed_.store(false, std::memory_order_relaxed);
   waited_seconds_ = 0;
+  taken_.value.store(0, std::memory_order_relaxed);
   if (active_ == 1) {
     job(0);
     return;
@@ -104,15 +105,24 @@ uint32_t ThreadPool::await_job(uint32_t seen) {
 }
 
 void ThreadPool::barrier(int32_t thread) {
-  if (active_ == 1) return;
+  if (active_ == 1) {
+    taken_.value.store(0, std::memory_order_relaxed);
+    return;
+  }
   const uint32_t phase = phase_.value.load(std::memory_order_relaxed);
   if (arrived_.value.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size_)) {
     arrived_.value.store(0, std::memory_order_relaxed);
+    taken_.value.store(0, std::memory_order_relaxed);
     phase_.value.store(phase + 1, std::memory_order_release);
     return;
   }
   const double waited = spin_until([&] { return phase_.value.load(std::memory_order_acquire) != phase; });
   if (thread == 0) waited_seconds_ += waited;
+}
+
+int32_t ThreadPool::take(int32_t n) {
+  const uint32_t piece = taken_.value.fetch_add(1, std::memory_order_relaxed);
+  return piece < static_cast<uint32_t>(n) ? static_cast<int32_t>(piece) : -1;
 }
 
 }  // namespace penstock::exec::cpu

@@ -36,6 +36,10 @@ class ThreadPool {
   /// Inside a job: waits until every thread is here.
   void barrier(int32_t thread);
 
+  /// Inside a job: the next of n pieces of work that no thread has taken since the last barrier, -1 when
+  /// none is left.
+  int32_t take(int32_t n);
+
  private:
   struct alignas(64) Flag {
     std::atomic<uint32_t> value{0};
@@ -52,6 +56,7 @@ class ThreadPool {
   Flag done_;        // threads that finished the job
   Flag sleepers_;
   Flag arrived_, phase_;  // of the barrier
+  Flag taken_;            // pieces of work since the last barrier
   const std::function<void(int32_t)>* job_ = nullptr;
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;

@@ -1,5 +1,7 @@
 #include "exec/cpu/thread_pool.h"
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <stdexcept>
@@ -106,6 +108,21 @@ TEST(ContentionGuard, RunsAloneWhileWaitingIsALossAndTriesAgain) {
   int32_t alone = 0;
   for (; guard.alone(); ++alone) guard.finished(1.0, 0);
   EXPECT_LT(alone, 64);
+}
+
+TEST(ThreadPool, EveryPieceIsTakenOnceBetweenBarriers) {
+  for (const int32_t threads : {1, 3}) {
+    ThreadPool pool(threads);
+    std::array<std::array<std::atomic<int32_t>, 50>, 4> taken{};
+    pool.run([&](int32_t thread) {
+      for (auto& round : taken) {
+        for (int32_t i; (i = pool.take(50)) >= 0;) ++round[static_cast<size_t>(i)];
+        pool.barrier(thread);
+      }
+    });
+    for (const auto& round : taken)
+      for (const auto& times : round) EXPECT_EQ(times.load(), 1);
+  }
 }
 
 TEST(ThreadPool, DenormalsAreZeroInsideOnly) {
