@@ -9,6 +9,10 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # Asserts stay on: they mark programmer errors and cost nothing outside kernels, which use none.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+# Code that uses the JSON library, and the kernels, compile six times as long with sanitizers at -O2.
+if(PENSTOCK_SANITIZE)
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-Og -g1")
+endif()
 
 find_program(PENSTOCK_CCACHE ccache)
 if(PENSTOCK_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -24,6 +28,10 @@ target_link_libraries(penstock_options INTERFACE Threads::Threads)
 if(PENSTOCK_SANITIZE)
   target_compile_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(penstock_options INTERFACE -fsanitize=${PENSTOCK_SANITIZE})
+  # Options and suppressions travel in each program, so that a test fails on a report however it is started.
+  add_library(penstock_sanitizers STATIC ${CMAKE_SOURCE_DIR}/cmake/sanitizers.cpp)
+  target_link_libraries(penstock_options INTERFACE penstock_sanitizers)
+  target_link_options(penstock_options INTERFACE LINKER:--undefined=penstock_sanitizers)
 endif()
 
 # penstock_subdirectories(ROOT folder...): adds each folder that exists (a folder is made when its first line is needed).
@@ -35,24 +43,37 @@ function(penstock_subdirectories root)
   endforeach()
 endfunction()
 
-# penstock_library(NAME SOURCES a.cpp ... [DEPS penstock libraries ...] [LINK third-party targets ...])
-# NAME is the folder below src/ with / written as _ (exec/cpu is exec_cpu).
+# penstock_library(NAME SOURCES a.cpp ... [DEPS penstock libraries ...] [LINK third-party targets ...] [SEPARATE])
+# NAME is the folder below src/ with / written as _ (exec/cpu is exec_cpu). SEPARATE: no unity build (the sanitizer presets
+# ask for one), because its files use the same names in their anonymous namespaces.
 function(penstock_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE" "" "SOURCES;DEPS;LINK" ${ARGN})
   add_library(penstock_${name} STATIC ${ARG_SOURCES})
   add_library(penstock::${name} ALIAS penstock_${name})
   list(TRANSFORM ARG_DEPS PREPEND penstock_)
   target_link_libraries(penstock_${name} PUBLIC penstock_options ${ARG_DEPS} ${ARG_LINK})
+  if(PENSTOCK_SANITIZE AND name MATCHES "^(exec|ops|quant)$")
+    target_compile_options(penstock_${name} PRIVATE -O2)
+  endif()
+  if(CMAKE_UNITY_BUILD AND name MATCHES "^(http|text)$")
+    target_compile_options(penstock_${name} PRIVATE -Wno-subobject-linkage)  # types in anonymous namespaces count as included
+  endif()
+  if(ARG_SEPARATE)
+    set_target_properties(penstock_${name} PROPERTIES UNITY_BUILD OFF)
+  endif()
 endfunction()
 
-# penstock_test(NAME SOURCES a.cpp ... DEPS libraries ... [SLOW]): one GoogleTest program and one ctest entry.
+# penstock_test(NAME SOURCES a.cpp ... DEPS libraries ... [SLOW] [SEPARATE]): one GoogleTest program and one ctest entry.
 function(penstock_test name)
-  cmake_parse_arguments(ARG "SLOW" "" "SOURCES;DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW;SEPARATE" "" "SOURCES;DEPS;LINK" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
   list(TRANSFORM ARG_DEPS PREPEND penstock_)
   target_link_libraries(${name}_test PRIVATE penstock_options ${ARG_DEPS} ${ARG_LINK} GTest::gmock GTest::gtest_main)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_compile_definitions(${name}_test PRIVATE PENSTOCK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  if(ARG_SEPARATE)
+    set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)
+  endif()
   add_test(NAME ${name} COMMAND ${name}_test)
   if(ARG_SLOW)
     set_tests_properties(${name} PROPERTIES LABELS slow)
