@@ -14,7 +14,7 @@
 
 namespace penstock::chat {
 
-/// Absent values take the model's own defaults (generation_config.json), then the built-in ones.
+/// Absent values take the defaults of the model (pool::Model::defaults), then the built-in ones.
 struct Sampling {
   std::optional<float> temperature, top_p, min_p, repetition_penalty;
   std::optional<int32_t> top_k;

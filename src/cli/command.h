@@ -1,5 +1,5 @@
-// What every subcommand shares: its registration, the environment, and its exit status. One file per
-// subcommand.
+// What every subcommand shares: its registration, the environment, and its exit status. A subcommand is one
+// file; small ones that belong together share one.
 #pragma once
 
 #include <CLI/CLI.hpp>

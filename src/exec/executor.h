@@ -84,7 +84,7 @@ struct MemoryPlan {
 
 /// What an executor can do and promises.
 struct Caps {
-  std::string name;             // "cpu", "mlx"
+  std::string name;             // "cpu", "cuda", "mlx"
   std::string detail;           // "avx2, 2 threads, int8 activations"
   int32_t block_tokens = 64;    // positions of one KV block
   int32_t steps_in_flight = 1;  // forwards that may be launched before the oldest is waited for

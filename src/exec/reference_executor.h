@@ -1,5 +1,5 @@
 // Runs a plan with the scalar references, one token after another, over the same paged cache as real
-// executors: the truth that tests compare with. Slow on purpose.
+// executors: the truth that tests compare with. Slow on purpose. Engine thread only, except measure and load.
 #pragma once
 
 #include <map>

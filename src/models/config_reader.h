@@ -1,5 +1,5 @@
 // Reads config.json strictly: remembers which keys were read, and refuses values left unread that would
-// change the maths.
+// change the maths. Loader thread.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A family: how one model_type's config.json becomes a ModelSpec. One file each in families/, one line in
-// families/list.h.
+// A family: how one model_type's config.json becomes a ModelSpec. Their files are in families/, where near
+// relatives share one; each model_type has an entry in families/list.h. Pure.
 #pragma once
 
 #include <span>

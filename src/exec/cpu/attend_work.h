@@ -11,7 +11,7 @@ inline int32_t first_visible(int32_t position, int32_t window) {
   return window > 0 && position >= window ? position - window + 1 : 0;
 }
 
-/// Partials that split attention may need for one KV head of `queries` heads; split_items() stays below.
+/// Partials that split attention may need; cut_attention() stays below.
 int64_t max_partials(int32_t threads, int32_t max_context);
 
 /// The items of one KV group, longest first.

@@ -24,8 +24,8 @@ struct LinearInput {
   GroupSet groups = 0;
 };
 
-/// Norms and quantises the rows: on every thread for itself when they are few, else shared, with a barrier
-/// before and none after is needed. Returns the rows to multiply with.
+/// Norms and quantises the rows, and returns those to multiply with. Few rows are made by every thread for
+/// itself; more are shared between the threads, with a barrier at the end.
 const ActivationRows& prepare(Context& context, int32_t thread, const LinearInput& input);
 
 /// One matrix of a product; several may read the same rows.

@@ -1,5 +1,6 @@
-// The feed-forward part of a layer. Each thread computes gate and up for its own columns, joins and quantises
-// them before the one barrier.
+// The feed-forward part of a layer. Threads take pieces of the columns of gate and up. In a step of few
+// tokens a piece is joined and quantised at once; in a larger one after a barrier, because the shared rows
+// are read until then.
 #include <algorithm>
 
 #include "exec/cpu/operations.h"

@@ -123,7 +123,7 @@ bool holds(ScaleType type, const quant::Matrix& matrix, bool centred, const Stri
   return centred || (!small && fits(type, 1, strip.biases));
 }
 
-/// The narrowest way to hold the scales of some strips exactly. pack() checks all of them.
+/// The narrowest way to hold the scales of some strips exactly. pack_codes() checks all of them.
 void guess_scales(const quant::Matrix& matrix, PackedCodes& to) {
   const bool fp4 = to.layout == CodeLayout::kFp4;
   const int32_t zero = fp4 ? 12 : 1 << (matrix.format->code_bits(matrix) - 1);

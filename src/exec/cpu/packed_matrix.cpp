@@ -27,7 +27,7 @@ bool pack_integers(const quant::Matrix& matrix, PackedMatrix& packed, ThreadPool
   return pack_codes(matrix, packed.codes, pool, blocks);
 }
 
-/// True when dequantised rows are exactly bfloat16, judged by one row.
+/// True when dequantised rows are exactly bfloat16, judged by three of them.
 bool rows_fit_bf16(const quant::Matrix& matrix) {
   std::vector<float> row(static_cast<size_t>(matrix.cols));
   for (const int64_t at : {int64_t{0}, matrix.rows / 2, matrix.rows - 1}) {

@@ -1,4 +1,4 @@
-// The families, one line each: model_type of config.json and the function that reads it.
+// The families, one entry each: model_type of config.json and the function that reads it.
 #pragma once
 
 #include <array>
