@@ -1,6 +1,6 @@
 // Times prefill and decode steps of the CPU executor on a real model, without engine, sampler options or
 // server: cpu_steps MODEL [--threads N] [--batch N] [--prompt N] [--tokens N] [--exact] [--scalar]
-// Prints tokens a second and a hash of the last logits, so that a faster wrong answer is noticed.
+// Prints tokens a second and a hash of the drawn tokens, so that a faster wrong answer is noticed.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

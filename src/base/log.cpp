@@ -15,7 +15,8 @@ void configure_log(std::string_view level) {
     throw Error(Code::kInvalidRequest,
                 "[base.log] expected a level of debug, info, warn, error, off; got " + std::string(level));
   }
-  auto logger = std::make_shared<spdlog::logger>("penstock", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>("penstock", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
   logger->set_level(parsed);
   spdlog::set_default_logger(std::move(logger));

@@ -51,7 +51,6 @@ class ScriptedGenerator : public engine::Generator {
   static std::chrono::milliseconds delay_of_next(const Sequence& sequence);
   bool end(Sequence& sequence, engine::Finish finish);
   engine::Token token_of(const Sequence& sequence, const ScriptedPiece& piece) const;
-  void report_finish(Sequence& sequence);
   void fail_all(const std::string& error);
 
   bool is_gathering();

@@ -10,7 +10,9 @@
 namespace penstock::base {
 namespace {
 
-TEST(ParseJson, KeepsTheOrderOfKeys) { EXPECT_EQ(parse_json(R"({"b":1,"a":2})", "x").dump(), R"({"b":1,"a":2})"); }
+TEST(ParseJson, KeepsTheOrderOfKeys) {
+  EXPECT_EQ(parse_json(R"({"b":1,"a":2})", "x").dump(), R"({"b":1,"a":2})");
+}
 
 TEST(ParseJson, RefusesPythonNumbers) {
   EXPECT_THROW(parse_json("[NaN]", "x"), Error);
@@ -26,7 +28,8 @@ TEST(ParseJson, RefusesDeepNesting) {
 }
 
 TEST(ParsePythonJson, ML_22_ReadsWhatPythonWrites) {
-  const Json json = parse_python_json("\xEF\xBB\xBF{\"a\": NaN, \"b\": -Infinity, \"c\": \"NaN\", \"d\": Infinity}", "x");
+  const Json json =
+      parse_python_json("\xEF\xBB\xBF{\"a\": NaN, \"b\": -Infinity, \"c\": \"NaN\", \"d\": Infinity}", "x");
   EXPECT_TRUE(json["a"].is_null());
   EXPECT_EQ(json["b"].get<double>(), std::numeric_limits<double>::lowest());
   EXPECT_EQ(json["c"], "NaN");
