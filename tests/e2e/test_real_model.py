@@ -2,10 +2,12 @@
 import json
 import math
 import os
+import subprocess
 import threading
+import time
 
 import pytest
-from scripted_server import BUILD, ModelServer
+from scripted_server import BUILD, ModelServer, receive_until
 
 pytestmark = pytest.mark.skipif(not (BUILD / "penstock").exists(), reason="build/penstock is not built")
 
@@ -95,14 +97,41 @@ def test_TK_13_log_probabilities_are_natural_logarithms(server):
         assert bytes(entry["bytes"]).decode(errors="replace") == entry["token"] or entry["token"].startswith("bytes:")
 
 
-def test_logit_bias_is_visible(server):
-    free = server.chat("Say hello.", temperature=0, max_tokens=1, logprobs=True).json["choices"][0]["logprobs"]["content"][0]
-    ids = server.post("/v1/completions", {"prompt": "x", "max_tokens": 1}).json
-    assert ids["choices"][0]["finish_reason"] in ("length", "stop")
-    banned = {str(i): -100 for i in range(1000)}
-    other = server.chat("Say hello.", temperature=0, max_tokens=1, logit_bias=banned)
-    assert other.status == 200
-    assert free["logprob"] < 0
+def test_OA_05_sampling_fields_change_what_is_drawn(server):
+    def text(**fields):
+        answer = server.chat("Tell me a story.", max_tokens=16, **fields)
+        assert answer.status == 200, answer.body
+        return answer.text
+
+    greedy = text(temperature=0)
+    assert len({text(temperature=2, seed=i) for i in range(3)} | {greedy}) == 4
+    for narrow in ({"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1}):
+        assert {text(temperature=2, seed=i, **narrow) for i in range(2)} == {greedy}, narrow
+
+
+def test_OA_05_penalties_and_biases_change_what_is_drawn(server):
+    def tokens(**fields):
+        body = {"prompt": "one one one one one one one", "temperature": 0, "max_tokens": 20, "logprobs": 0, "ignore_eos": True, **fields}
+        return server.post("/v1/completions", body).json["choices"][0]["logprobs"]["tokens"]
+
+    plain = tokens()
+    most = max(plain, key=plain.count)
+    assert plain.count(most) >= 3
+    for penalty in ({"frequency_penalty": 2}, {"repetition_penalty": 10}, {"presence_penalty": 2}):
+        assert tokens(**penalty) != plain, penalty
+    assert max(tokens(repetition_penalty=10).count(t) for t in plain) < plain.count(most)
+    assert set(tokens(logit_bias={"504": 100})) == {"The"}
+    ids = json.loads(subprocess.run([str(BUILD / "penstock"), "generate", os.environ.get("PENSTOCK_TEST_MODEL", "smollm2"), "one one one", "--raw", "--json",
+                                     "--temperature", "0", "--max-tokens", "1"], capture_output=True, text=True, check=True).stdout)["tokens"]
+    first = tokens(prompt="one one one", max_tokens=1)
+    assert tokens(prompt="one one one", max_tokens=1, logit_bias={str(ids[0]): -100}) != first
+
+
+def test_OA_26_bytes_of_characters_that_are_split_over_tokens(server):
+    answer = server.chat("Repeat exactly: \N{PARTY POPPER} \u6f22\u5b57", temperature=0, max_tokens=16, ignore_eos=True, logprobs=True)
+    entries = answer.json["choices"][0]["logprobs"]["content"]
+    assert any(entry["token"].startswith("bytes:") for entry in entries), "a character is split"
+    assert b"".join(bytes(entry["bytes"]) for entry in entries).decode(errors="replace") == answer.text
 
 
 def test_LP_01_prompt_over_the_context(server):
@@ -120,12 +149,42 @@ def test_ids_beyond_the_vocabulary_are_refused(server):
 def test_CX_01_a_client_that_leaves_ends_its_generation(server):
     before = server.metric("requests_cancelled_via_disconnect_total")
     connection = server.open_stream("Count to one thousand.", temperature=0, ignore_eos=True, max_tokens=4000)
-    from scripted_server import receive_until
     receive_until(connection, b'"content":"')
     connection.close()
     server.wait_metric("requests_running", 0)
     server.wait_metric("sequences_running", 0)
     assert server.metric("requests_cancelled_via_disconnect_total") == before + 1
+
+
+def test_CX_02_a_client_that_leaves_during_the_prefill(tmp_path):
+    """Of the sixty-odd chunks of the prompt only those are computed that began before it left."""
+    server = ModelServer(os.environ.get("PENSTOCK_TEST_MODEL", "smollm2"), tmp_path, ["--prefill-chunk-tokens", "64"])
+    try:
+        connection = server.open_stream("word " * 4000, max_tokens=5)
+        while server.metric("steps_executed_total") == 0:
+            time.sleep(0.01)
+        connection.close()
+        server.wait_metric("requests_running", 0)
+        server.wait_metric("sequences_running", 0)
+        assert server.metric("steps_executed_total") < 55 and server.metric("completion_tokens_total") == 0
+        assert server.metric("kv_cache_blocks_used") == 0
+    finally:
+        server.stop()
+
+
+def test_CX_13_a_cancel_leaves_the_rest_of_the_batch_alone(server):
+    fields = {"temperature": 0, "ignore_eos": True, "max_tokens": 60}
+    solo = server.chat("Name three colours.", **fields).text
+    leaver = server.open_stream("Tell me a story.", n=2, ignore_eos=True, max_tokens=3000)
+    receive_until(leaver, b'"content":"')
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(server.chat("Name three colours.", **fields)))
+    thread.start()
+    while server.metric("sequences_running") < 3:
+        assert thread.is_alive()
+    leaver.close()
+    thread.join()
+    assert answers[0].text == solo and answers[0].json["penstock"]["batch_width"] == 3
 
 
 def test_several_choices_and_prompts(server):

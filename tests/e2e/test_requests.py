@@ -1,5 +1,6 @@
 """Requests and answers of the OpenAI surface (OA, LP, TK): fields, errors, models, log probabilities."""
 import json
+import re
 import time
 import urllib.parse
 
@@ -197,6 +198,29 @@ def test_OA_30_connections_are_kept_and_pipelined(hello):
     connection.close()
 
 
+def test_OA_30_an_unread_body_is_not_taken_for_requests(hello):
+    """An error that comes before the body is read: the connection ends, or goes on after the body."""
+    inside, after = b"DELETE /inside HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
+    for head in (b"POST /v1/nothing", b"DELETE /v1/chat/completions", b"POST /v1/completions HTTP/1.1\r\nContent-Type: text/plain",
+                 b"POST /v1/completions HTTP/1.1\r\nContent-Encoding: gzip"):
+        line, _, field = head.partition(b" HTTP/1.1")
+        body = inside * 3000
+        connection = hello.connect(timeout=60)
+        data = b""
+        try:
+            connection.sendall(b"%s HTTP/1.1\r\nHost: x%s\r\nContent-Length: %d\r\n\r\n" % (line, field, len(body)) + body + after)
+            while b'"org/hello"' not in data:
+                more = connection.recv(65536)
+                if not more:
+                    break
+                data += more
+        except ConnectionError:
+            pass
+        connection.close()
+        statuses = re.findall(rb"HTTP/1.1 (\d+) ", data)
+        assert statuses[:1] in ([b"400"], [b"404"], [b"405"], [b"415"]) and statuses[1:] in ([], [b"200"]), (head, statuses)
+
+
 def test_completions_take_texts_lists_and_ids(reporter):
     def prompts(prompt, **fields):
         answer = reporter.post("/v1/completions", {"prompt": prompt, "max_tokens": 5000, **fields})
@@ -266,7 +290,7 @@ def test_LP_11_many_messages_take_linear_time(start):
             best = min(best, time.perf_counter() - begin)
         return best
 
-    assert seconds(10000) < 40 * seconds(1000)
+    assert seconds(20000) < 15 * seconds(4000)
 
 
 def test_LP_12_one_long_line(start):
@@ -301,11 +325,6 @@ def test_PC_18_cached_tokens(start):
 def test_ignore_eos(hello):
     answer = hello.chat(ignore_eos=True, max_tokens=10)
     assert answer.json["usage"]["completion_tokens"] == 10 and answer.json["choices"][0]["finish_reason"] == "length"
-
-
-def test_ML_17_the_model_is_loaded_once(hello):
-    hello.chat()
-    assert hello.metric("model_loads_total") == 1
 
 
 def test_health_and_metrics(hello):

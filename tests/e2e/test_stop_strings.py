@@ -1,12 +1,16 @@
 """Stop strings (SP): never shown, not even in part, and the same streamed or not."""
 import threading
 
+from scripted_server import Stream
+
 
 def test_SP_01_stop_on_every_route(start):
     server = start([{"pieces": ["one ", "STOP", " two"]}])
     assert server.both(stop="STOP")[:2] == ("one ", "stop")
     answer = server.post("/v1/completions", {"prompt": "x", "stop": ["STOP"]})
     assert answer.text == "one " and answer.json["choices"][0]["finish_reason"] == "stop"
+    chunks = Stream(server.post("/v1/completions", {"prompt": "x", "stop": "STOP", "stream": True}).body).chunks
+    assert "".join(c["choices"][0]["text"] for c in chunks) == "one " and chunks[-1]["choices"][0]["finish_reason"] == "stop"
 
 
 def test_SP_02_and_SP_12_stop_over_several_tokens(start):

@@ -105,7 +105,7 @@ def test_ST_19_other_routes_stay_quick_while_generating(start):
         begin = time.perf_counter()
         assert server.get(path).status == 200
         times.append(time.perf_counter() - begin)
-    idle = statistics.median(times)
+    busy = sorted(times)[-2]  # p99 of a hundred
     for stream in streams:
         stream.close()
     server.wait_metric("requests_running", 0)
@@ -114,7 +114,7 @@ def test_ST_19_other_routes_stay_quick_while_generating(start):
         begin = time.perf_counter()
         server.get(path)
         times.append(time.perf_counter() - begin)
-    assert idle < 20 * statistics.median(times) + 0.05, "generation does not hold up the io thread"
+    assert busy < 20 * statistics.median(times) + 0.1, "generation does not hold up the io thread"
 
 
 def test_ST_20_an_answer_of_no_tokens(hello):
