@@ -107,10 +107,13 @@ void ReferenceExecutor::run_token(Slot& slot, TokenRun& run) {
       ops::project_reference(*project, *weights_, at(project->in), at(project->residual));
     } else if (const auto* mlp = std::get_if<ops::Mlp>(&operation)) {
       ops::mlp_reference(*mlp, *weights_, at(mlp->residual));
-    } else if (const auto* head = std::get_if<ops::Head>(&operation); head != nullptr && run.wants_logits) {
+    } else if (const auto* head = std::get_if<ops::Head>(&operation)) {
+      if (!run.wants_logits) continue;
       const size_t offset = run.logits->size();
       run.logits->resize(offset + static_cast<size_t>(plan_->vocab));
       ops::head_reference(*head, *weights_, at(head->in), std::span(*run.logits).subspan(offset));
+    } else {
+      throw Error(Code::kUnsupported, "[exec.reference] the plan has an operation that is not known here");
     }
   }
 }

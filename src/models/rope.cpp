@@ -100,8 +100,9 @@ ops::Rope make_rope(const Json& parameters, const RopeContext& context) {
     throw Error(Code::kUnsupported,
                 "[models.rope] expected rope type default, linear, llama3 or yarn; got " + type);
   }
+  if (type == "default") reader.find("mrope_section");  // of positions in pictures; text has one position
   const auto unknown = reader.finish();
-  if (!unknown.empty() && !(type == "default")) {
+  if (!unknown.empty()) {
     throw Error(Code::kUnsupported, "[models.rope] expected parameters of rope type " + type +
                                         "; got the unknown " + unknown.front());
   }

@@ -1,6 +1,7 @@
 // Packed matrices against what their format says: every code, scale and bias is there, exactly, in as few
 // bytes as the format needs.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "exec/cpu/kernels_scalar.h"
 #include "exec/cpu/packed_matrix.h"
 #include "quant/format.h"
+#include "quant/format_list.h"
 #include "quant/quantize.h"
 
 namespace penstock::exec::cpu {
@@ -180,6 +182,32 @@ TEST(Packing, AScaleThatTheSampleDidNotPromiseWidensAll) {
   expect_same_values(stored, packed(stored, slabs));
   std::memcpy(&scales[4 * (1 * kCols / 64)], &odd, 4);
   expect_same_values(stored, packed(stored, slabs));
+}
+
+TEST(Packing, PlainDenseRowsAreReadWhereTheyLie) {
+  struct Case {
+    tensor::DType dtype;
+    const quant::Format* format;
+    DenseType type;
+  };
+  for (const auto& [dtype, format, type] :
+       {Case{tensor::DType::kF32, &quant::dense_f32(), DenseType::kF32},
+        Case{tensor::DType::kF16, &quant::dense_f16(), DenseType::kF16},
+        Case{tensor::DType::kBF16, &quant::dense_bf16(), DenseType::kBF16}}) {
+    SCOPED_TRACE(tensor::name(dtype));
+    alignas(64) static std::array<std::byte, 16 * 32 * 4> bytes{};
+    quant::Matrix matrix;
+    matrix.rows = 16;
+    matrix.cols = 32;
+    matrix.codes.dtype = dtype;
+    matrix.codes.shape = {16, 32};
+    matrix.codes.bytes = std::span(bytes).first(16 * 32 * tensor::size_bytes(dtype));
+    matrix.format = format;
+    matrix.bits = static_cast<int>(tensor::size_bytes(dtype)) * 8;  // as load_matrix says it
+    const PackedMatrix planned = plan_packing(matrix, "w");
+    EXPECT_EQ(planned.dense.type, type);
+    EXPECT_EQ(static_cast<const void*>(planned.dense.data), static_cast<const void*>(bytes.data()));
+  }
 }
 
 TEST(Packing, GroupsOfSixteenWithoutWholeChunksAreDense) {

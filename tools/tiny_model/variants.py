@@ -72,7 +72,9 @@ def family_changes(config):
         return rope_changes() + window_changes(config)
     if family == "qwen3":
         return rope_changes() + window_changes(config) + [change("attention_bias", {"attention_bias": True}, "error")]
-    return gemma_changes(config)
+    if family == "gemma3_text":
+        return gemma_changes(config)
+    raise ValueError(f"no changes are known for the family {family}")
 
 
 def gemma_changes(config):

@@ -69,7 +69,7 @@ bool pack_dense(const quant::Matrix& matrix, PackedMatrix& packed, ThreadPool& p
 /// Dense rows of a plain type whose bytes may be read in place.
 bool stored_dense(const quant::Matrix& matrix, DenseType& type) {
   const tensor::DType dtype = matrix.codes.dtype;
-  const bool dense = matrix.group_size == 0 && matrix.bits == 0;
+  const bool dense = matrix.group_size == 0;
   const bool plain =
       dtype == tensor::DType::kF32 || dtype == tensor::DType::kF16 || dtype == tensor::DType::kBF16;
   const size_t bytes = static_cast<size_t>(matrix.rows * matrix.cols) * tensor::size_bytes(dtype);

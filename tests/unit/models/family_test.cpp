@@ -100,6 +100,10 @@ TEST(Family, UnknownRopeTypesAndParametersAreRefused) {
   EXPECT_NE(refusal(config).find("longrope"), std::string::npos);
   config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}, {"wobble", 3}};
   EXPECT_NE(refusal(config).find("wobble"), std::string::npos);
+  config["rope_scaling"] = {{"factor", 4.0}};  // of which type it does not say
+  EXPECT_NE(refusal(config).find("factor"), std::string::npos);
+  config["rope_scaling"] = {{"type", "default"}, {"mrope_section", {16, 24, 24}}};
+  EXPECT_FALSE(read_spec(config).layers.empty());
 }
 
 TEST(Lowering, EqualWindowsShareAGroup) {
