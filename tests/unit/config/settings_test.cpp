@@ -151,7 +151,7 @@ TEST_F(SettingsTest, UnknownNamesInTheFileAreErrorsAndInTheEnvironmentWarnings) 
 
 TEST_F(SettingsTest, ChoicesAndBools) {
   flags_["executor"] = "gpu";
-  EXPECT_THAT(error(), HasSubstr("one of auto, cpu, mlx"));
+  EXPECT_THAT(error(), HasSubstr("one of auto, cpu, cuda, mlx"));
   flags_["executor"] = "mlx";
   flags_["exact"] = "maybe";
   EXPECT_THAT(error(), HasSubstr("exact"));
