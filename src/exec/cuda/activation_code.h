@@ -21,10 +21,8 @@ __device__ inline int32_t chunk_exponent(const float* maxima, int32_t groups) {
 }
 
 /// Sum j of a slot: columns j % 8 and j % 8 + 8 of a fragment.
-__device__ inline void write_sum(const ActivationOut& out, int32_t row, uint8_t* sums, int32_t slot,
-                                 int32_t j, half2 sum) {
-  const int32_t step = slot * out.shape.bias_steps() + j / 8;
-  uint8_t* at = sums + ((step * out.column_tiles + row / 8) * 32 + row % 8 * 4 + j % 8 / 2) * 8 + j % 2 * 2;
+__device__ inline void write_sum(uint8_t* sums, int32_t column_tiles, int32_t row, int32_t j, half2 sum) {
+  uint8_t* at = sums + ((j / 8 * column_tiles + row / 8) * 32 + row % 8 * 4 + j % 8 / 2) * 8 + j % 2 * 2;
   *reinterpret_cast<half*>(at) = __low2half(sum);
   *reinterpret_cast<half*>(at + 4) = __high2half(sum);
 }
@@ -35,31 +33,34 @@ __device__ inline void write_group(const ActivationOut& out, int32_t row, int32_
                                    float2 value, int32_t exponent) {
   const TileShape& shape = out.shape;
   const int lane = threadIdx.x % 32;
-  const ActivationChunk record(shape, out.column_tiles);
-  uint8_t* data = out.data + static_cast<size_t>(chunk) * record.bytes;
+  const ActivationSlot record(shape, out.column_tiles);
+  int32_t slot = 0, within = own;
+  for (; within >= shape.slot_groups; ++slot) within -= shape.slot_groups;
+  uint8_t* data = out.data + static_cast<size_t>(chunk * shape.slots + slot) * record.bytes;
   const float scale = exponent == kNoExponent ? 0.0f : exp2f(static_cast<float>(-exponent));
   const half2 x = __floats2half2_rn(value.x * scale, value.y * scale);
-  const int32_t pair = own * 2 + lane / 16, word = lane % 16 / 8 * 2 + lane % 8 / 4;
+  const int32_t pair = within * 2 + lane / 16, word = lane % 16 / 8 * 2 + lane % 8 / 4;
   uint8_t* at = data + ((pair * out.column_tiles + row / 8) * 32 + row % 8 * 4 + lane % 4) * 16 + word * 4;
   *reinterpret_cast<half2*>(at) = x;
-  auto* exponents = reinterpret_cast<int32_t*>(data + record.fragment_bytes + record.sum_bytes);
-  if (own == 0 && lane == 0) exponents[row] = exponent;
+  if (within == 0 && lane == 0)
+    reinterpret_cast<int32_t*>(data + record.bytes - out.column_tiles * 32)[row] = exponent;
   if (shape.of.kind == TileKind::kHalf) return;
 
   const int32_t width = shape.of.group / 2;  // lanes of a scale group: 8, 16 or 32
   const float2 wide = __half22float2(x);
-  const float sum = sum_lanes(wide.x + wide.y, width);
+  const float both = wide.x + wide.y;
+  const float sum = sum_lanes(both, width);
+  const float offset = sum_lanes(both * code_offset(shape.of.kind, lane * 2), width);
   if ((lane & (width - 1)) != 0) return;
-  int32_t slot = 0, within = own;
-  for (; within >= shape.slot_groups; ++slot) within -= shape.slot_groups;
   const int32_t scales = shape.slot_scales();
   const int32_t j = within * shape.scale_groups + (width == 32 ? 0 : width == 16 ? lane / 16 : lane / 8);
+  reinterpret_cast<float*>(data + record.fragment_bytes)[j * out.column_tiles * 8 + row] = -offset;
   const half high = __float2half_rn(sum);
-  uint8_t* sums = data + record.fragment_bytes;
-  write_sum(out, row, sums, slot, j, __halves2half2(high, __float2half_rn(sum - __half2float(high))));
+  uint8_t* sums = data + record.fragment_bytes + record.offset_bytes;
+  write_sum(sums, out.column_tiles, row, j, __halves2half2(high, __float2half_rn(sum - __half2float(high))));
   if (j == scales - 1)  // the rest of the step must be finite
     for (int32_t k = scales; k < shape.bias_steps() * 8; ++k)
-      write_sum(out, row, sums, slot, k, __halves2half2(half(0), half(0)));
+      write_sum(sums, out.column_tiles, row, k, __halves2half2(half(0), half(0)));
 }
 
 /// Exact mode: [rows, cols] in float32.
@@ -67,12 +68,14 @@ __device__ inline void write_float(const ActivationOut& out, int32_t row, int32_
   reinterpret_cast<float*>(out.data)[static_cast<size_t>(row) * out.shape.cols + col] = value;
 }
 
-/// The factor that a row of sums still lacks.
+/// The factor that a row of sums still lacks. Whole warps.
 __device__ inline float row_factor(const Partials& p, int32_t row) {
   if (p.squares == nullptr) return 1;
-  float sum = 0;
-  for (int32_t i = 0; i < p.n_squares; ++i) sum += p.squares[row * kMaxSquares + i];
-  return rsqrtf(sum / static_cast<float>(p.columns) + p.eps);
+  const int32_t lane = threadIdx.x % 32;
+  const float* squares = p.squares + row * kMaxSquares;
+  float own = lane < p.n_squares ? squares[lane] : 0.0f;
+  if (lane + 32 < p.n_squares) own += squares[lane + 32];
+  return rsqrtf(sum_lanes(own) / static_cast<float>(p.columns) + p.eps);
 }
 
 template <class T, int SLICES>
@@ -89,11 +92,15 @@ __device__ inline T sum_slices(const float* at, size_t slice_floats) {
       sum.x += values[s].x;
       sum.y += values[s].y;
     }
+    if constexpr (sizeof(T) == 16) {
+      sum.z += values[s].z;
+      sum.w += values[s].w;
+    }
   }
   return sum;
 }
 
-/// The sum of slices, without row_factor. T: float, or float2 for two columns from an even one on.
+/// The sum of slices, without row_factor. T: float, or float2 and float4 for columns from a multiple on.
 template <class T>
 __device__ inline T read_sums(const Partials& p, int32_t row, int32_t column) {
   const float* at = p.data + static_cast<size_t>(row) * p.width + column;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int32_t kThreads = 128;
 constexpr float kLog2E = 1.44269504f;
+constexpr int32_t kEarly = 6;
 
 __device__ float read_kv(const KvLayerPool& pool, const void* data, size_t at) {
   return pool.half_precision ? __half2float(static_cast<const half*>(data)[at])
@@ -74,13 +75,13 @@ __global__ void __launch_bounds__(kThreads) attend_plain(const AttendArguments a
 __global__ void __launch_bounds__(256) merge_chunk(const AttendArguments a, const ActivationOut out) {
   __shared__ float maxima[8];
   allow_next();
-  await_previous();
   const auto token = static_cast<int32_t>(blockIdx.x);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int32_t dim = a.pool.dim, width = a.q_heads * dim;
   const int32_t position = a.pass->positions[token];
   const int32_t first = first_seen(position, a.window) / kPartitionTokens, last = position / kPartitionTokens;
   const bool padding = a.pass->slots[token] < 0;
+  await_previous();
   const auto value = [&](int32_t column) {
     if (column >= width || padding) return 0.0f;
     const size_t row = (static_cast<size_t>(token) * a.q_heads + column / dim) * a.partitions;
@@ -100,6 +101,11 @@ __global__ void __launch_bounds__(256) merge_chunk(const AttendArguments a, cons
     if (column >= width || padding) return total;
     const size_t row = (static_cast<size_t>(token) * a.q_heads + column / dim) * a.partitions;
     const float* pieces = a.pieces + row * dim + column % dim;
+    // The first pieces are on their way while their weights are computed.
+    float2 early[kEarly];
+#pragma unroll
+    for (int32_t i = 0; i < kEarly; ++i)
+      early[i] = *reinterpret_cast<const float2*>(pieces + static_cast<size_t>(min(first + i, last)) * dim);
     float most = -INFINITY, sum = 0;
     for (int32_t p = first + lane; p <= last; p += 32) most = fmaxf(most, a.piece_sums[row + p].x);
     most = max_lanes(most);
@@ -110,14 +116,19 @@ __global__ void __launch_bounds__(256) merge_chunk(const AttendArguments a, cons
         own = a.piece_sums[row + p0 + lane];
         own.x = exp2f(own.x - most);
       }
-#pragma unroll 8
-      for (int32_t i = 0; i < n; ++i) {
-        const float2 piece = *reinterpret_cast<const float2*>(pieces + static_cast<size_t>(p0 + i) * dim);
+      const auto add = [&](int32_t i, float2 piece) {
         const float weight = __shfl_sync(0xffffffffu, own.x, i);
         sum = fmaf(weight, __shfl_sync(0xffffffffu, own.y, i), sum);
         total.x = fmaf(weight, piece.x, total.x);
         total.y = fmaf(weight, piece.y, total.y);
-      }
+      };
+      int32_t i = 0;
+      if (p0 == first)
+#pragma unroll
+        for (; i < kEarly; ++i)
+          if (i < n) add(i, early[i]);
+#pragma unroll 8
+      for (; i < n; ++i) add(i, *reinterpret_cast<const float2*>(pieces + static_cast<size_t>(p0 + i) * dim));
     }
     return float2{total.x / sum, total.y / sum};
   };

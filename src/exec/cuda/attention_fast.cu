@@ -137,13 +137,12 @@ __global__ void __launch_bounds__(kWarps * 32) attend_tiles(const AttendArgument
   barrier_fence();
   __syncwarp();
   allow_next();
-  await_previous();
   const auto partition = static_cast<int32_t>(blockIdx.x), head = static_cast<int32_t>(blockIdx.y),
              token = static_cast<int32_t>(blockIdx.z);
   const int32_t slot = a.pass->slots[token], position = a.pass->positions[token];
   const int32_t first = max(first_seen(position, a.window), partition * kPartitionTokens);
   const int32_t last = min(position, (partition + 1) * kPartitionTokens - 1);
-  if (slot < 0 || first > last) return;
+  if (slot < 0 || first > last) return await_previous();
 
   uint8_t* ring = shared + warp * STAGES * 2 * kTileBytes;
   const auto start_of = [&](int32_t i) {
@@ -162,8 +161,16 @@ __global__ void __launch_bounds__(kWarps * 32) attend_tiles(const AttendArgument
     bulk_copy(to + kTileBytes, static_cast<const half*>(a.pool.values) + index, kTileBytes,
               &full[warp][i % STAGES]);
   };
+  // The pass's inputs, the tables and what earlier passes wrote were there before its first kernel: a pass
+  // has no token of this sequence further back than this.
+  const auto early = [&](int32_t i) { return start_of(i) + kTileTokens + kPassRows <= position; };
 #pragma unroll
-  for (int32_t i = 0; i < STAGES; ++i) issue(i);
+  for (int32_t i = 0; i < STAGES; ++i)
+    if (early(i)) issue(i);
+  await_previous();
+#pragma unroll
+  for (int32_t i = 0; i < STAGES; ++i)
+    if (!early(i)) issue(i);
 
   const int32_t heads = a.q_heads / a.pool.kv_heads;
   const size_t row = static_cast<size_t>(token) * a.q_heads + head * heads;

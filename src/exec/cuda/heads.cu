@@ -9,35 +9,44 @@ namespace {
 constexpr int32_t kHeadWarps = 4;
 constexpr int32_t kMaxDim = 512;
 
-/// One warp for each token and head: q heads, then k heads, then v heads.
+/// One warp for each token and head: q heads, then k heads, then v heads. T: float4 where the dim is a
+/// multiple of 4, else float.
+template <class T>
 __global__ void __launch_bounds__(kHeadWarps * 32) finish_head(const HeadsArguments a) {
-  __shared__ float values[kHeadWarps][kMaxDim];
+  constexpr int32_t kWidth = sizeof(T) / sizeof(float);
+  __shared__ __align__(16) float values[kHeadWarps][kMaxDim];
   allow_next();
-  await_previous();
   const int lane = threadIdx.x % 32;
   const int32_t head = static_cast<int32_t>(blockIdx.y) * kHeadWarps + threadIdx.x / 32;
   const auto token = static_cast<int32_t>(blockIdx.x);
+  // The pass's inputs and the tables were there before its first kernel.
   const int32_t kv_heads = a.pool.kv_heads, dim = a.pool.dim, slot = a.pass->slots[token];
+  const int32_t position = a.pass->positions[token];
+  const int32_t block = slot < 0 ? 0 : block_of(a.tables, slot, a.pool.group, position);
+  await_previous();
   if (head >= a.q_heads + 2 * kv_heads || slot < 0) return;
   const bool is_q = head < a.q_heads, is_v = head >= a.q_heads + kv_heads;
   const int32_t own = is_q ? head : is_v ? head - a.q_heads - kv_heads : head - a.q_heads;
   const Product& product = is_q ? a.q : is_v ? a.v : a.k;
   float* x = values[threadIdx.x / 32];
   float squares = 0;
+  for (int32_t d = lane * kWidth; d < dim; d += 32 * kWidth)
+    *reinterpret_cast<T*>(x + d) = read_sums<T>(product.sums, token, product.first_column + own * dim + d);
   const float factor = row_factor(product.sums, token);
-#pragma unroll 4
-  for (int32_t d = lane; d < dim; d += 32) {
-    float y = read_sums<float>(product.sums, token, product.first_column + own * dim + d) * factor;
-    if (product.bias != nullptr) y += product.bias[own * dim + d];
-    x[d] = y;
-    squares = fmaf(y, y, squares);
-  }
+  for (int32_t d = lane * kWidth; d < dim; d += 32 * kWidth)
+    for (int32_t i = d; i < d + kWidth; ++i) {
+      float y = __fmul_rn(x[i], factor);
+      if (product.bias != nullptr) y += product.bias[own * dim + i];
+      x[i] = y;
+      squares = fmaf(y, y, squares);
+    }
+  __syncwarp();
   const float* norm = is_q ? a.q_norm : is_v ? nullptr : a.k_norm;
   if (norm != nullptr) {
     const float inverse = rsqrtf(sum_lanes(squares) / static_cast<float>(dim) + (is_q ? a.q_eps : a.k_eps));
     for (int32_t d = lane; d < dim; d += 32) x[d] = x[d] * inverse * norm[d];
+    __syncwarp();
   }
-  __syncwarp();
   if (!is_v && a.rope.cos != nullptr) {
     const int32_t half_dims = a.rope.dims / 2;
     for (int32_t i = lane; i < half_dims; i += 32) {
@@ -56,8 +65,6 @@ __global__ void __launch_bounds__(kHeadWarps * 32) finish_head(const HeadsArgume
     for (int32_t d = lane; d < dim; d += 32) out[d] = x[d];
     return;
   }
-  const int32_t position = a.pass->positions[token];
-  const int32_t block = block_of(a.tables, slot, a.pool.group, position);
   void* pool = is_v ? a.pool.values : a.pool.keys;
   for (int32_t d = lane; d < dim; d += 32) {
     const size_t at = kv_index(a.pool, block, own, position % kBlockTokens, d);
@@ -73,7 +80,8 @@ __global__ void __launch_bounds__(kHeadWarps * 32) finish_head(const HeadsArgume
 void finish_heads(const HeadsArguments& arguments, int32_t tokens, cudaStream_t stream) {
   const int32_t heads = arguments.q_heads + 2 * arguments.pool.kv_heads;
   const auto blocks = static_cast<unsigned>((heads + kHeadWarps - 1) / kHeadWarps);
-  launch(finish_head, {dim3(static_cast<unsigned>(tokens), blocks), kHeadWarps * 32}, stream, arguments);
+  const LaunchShape shape{dim3(static_cast<unsigned>(tokens), blocks), kHeadWarps * 32};
+  launch(arguments.pool.dim % 4 == 0 ? finish_head<float4> : finish_head<float>, shape, stream, arguments);
 }
 
 }  // namespace penstock::exec::cuda

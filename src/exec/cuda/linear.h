@@ -30,8 +30,8 @@ constexpr int32_t column_tiles(int32_t rows) {
 /// Floats of the partial sums of `shape` for one pass of rows.
 size_t partial_floats(const TileShape& shape);
 
-/// `x`: chunks of ActivationChunk for column_tiles(rows), in order (kFloat: [rows, cols] float32). Returns
-/// where the sums lie in `out`.
+/// `x`: an ActivationSlot of each slot for column_tiles(rows), in order (kFloat: [rows, cols] float32).
+/// Returns where the sums lie in `out`.
 Partials multiply(const TileMatrix& matrix, const void* x, int32_t rows, float* out, cudaStream_t stream);
 
 /// Raises the kernels' shared-memory limits; once, before any launch.

@@ -1,21 +1,33 @@
-// The kernel behind multiply(): each warp streams its own tiles through its own ring in shared memory, the
-// block's activations arrive chunk by chunk. Included by one source file for each kind of tile.
+// The kernel behind multiply(): one warp copies the tiles and activations of a block, slot by slot, through a
+// ring in shared memory; each of the others multiplies its own tiles. Included by one source file for each
+// kind of tile.
 #pragma once
 
 #include "exec/cuda/launch.h"
 #include "exec/cuda/linear.h"
-#include "exec/cuda/slot_stream.h"
 #include "exec/cuda/tile_code.h"
 
 namespace penstock::exec::cuda {
 
 inline constexpr int32_t kMaxWarps = 16;
-inline constexpr int32_t kMaxStages = 8;
-inline constexpr int32_t kRingBytes = 76 * 1024;  // of a block, aimed at: enough to keep the memory busy
+inline constexpr int32_t kMaxStages = 4;
+inline constexpr int32_t kAhead = 2;  // stages of weights asked for before the activations are there
+// More than half of a multiprocessor, or two blocks of one launch would share one while others idle.
+inline constexpr int32_t kMinLinearShared = 116 * 1024, kMaxLinearShared = 225 * 1024;
+
+struct LinearArguments {
+  const uint8_t* weights;
+  const uint8_t* x;
+  float* out;
+  TileShape shape;
+  float factor;
+  int32_t rows, row_blocks, units, stages;
+};
 
 template <TileKind K, int G, int NT, int MT>
 struct LinearKernel {
   static constexpr int kScaleGroups = K == TileKind::kHalf ? 0 : kGroupCols / G;  // in 64 columns
+  static constexpr int kSteps = K == TileKind::kHalf ? 4 : 4 / kScaleGroups;  // of 16 columns under one scale
   static constexpr int kCodeBytes = K == TileKind::kFour ? 512 : K == TileKind::kEight ? 1024 : 2048;
 
   float acc[MT][NT][4];
@@ -49,40 +61,54 @@ struct LinearKernel {
       }
   }
 
-  /// One group of 64 columns.
-  __device__ void step(const uint8_t* const (&slot)[MT], int group, int slot_groups,
-                       const uint8_t* fragments) {
+  /// One group of 64 columns. `offsets`: of its scale groups.
+  __device__ void step(const uint8_t* const (&slot)[MT], int group, int slot_groups, const uint8_t* fragments,
+                       const float* offsets) {
     const int lane = threadIdx.x % 32;
     uint32_t a[MT][4][4];
+    float2 scales[MT][kScaleGroups == 0 ? 1 : kScaleGroups];  // of rows g and g + 8
 #pragma unroll
     for (int m = 0; m < MT; ++m) {
       read_fragments<K>(slot[m] + group * kCodeBytes, lane, a[m]);
-      if constexpr (K != TileKind::kHalf) {
-        const auto* scales = reinterpret_cast<const half2*>(slot[m] + slot_groups * kCodeBytes) +
-                             group * kScaleGroups * 8 + lane / 4;
-        scale_fragments<K, 0, 4 / kScaleGroups>(scales[0], a[m]);
-        if constexpr (kScaleGroups >= 2)
-          scale_fragments<K, 4 / kScaleGroups, 8 / kScaleGroups>(scales[8], a[m]);
-        if constexpr (kScaleGroups == 4) {
-          scale_fragments<K, 2, 3>(scales[16], a[m]);
-          scale_fragments<K, 3, 4>(scales[24], a[m]);
-        }
-      }
+#pragma unroll
+      for (int s = 0; s < kScaleGroups; ++s)
+        scales[m][s] = __half22float2(reinterpret_cast<const half2*>(
+            slot[m] + slot_groups * kCodeBytes)[(group * kScaleGroups + s) * 8 + lane / 4]);
     }
 #pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {
-      uint4 b[NT];
+    for (int n = 0; n < NT; ++n) {
+      uint4 b[2];
 #pragma unroll
-      for (int n = 0; n < NT; ++n)
-        b[n] = reinterpret_cast<const uint4*>(fragments)[(pair * NT + n) * 32 + lane];
+      for (int pair = 0; pair < 2; ++pair)
+        b[pair] = reinterpret_cast<const uint4*>(fragments)[(pair * NT + n) * 32 + lane];
+      const uint32_t own[4][2] = {{b[0].x, b[0].y}, {b[0].z, b[0].w}, {b[1].x, b[1].y}, {b[1].z, b[1].w}};
+      if constexpr (K == TileKind::kHalf) {
 #pragma unroll
-      for (int n = 0; n < NT; ++n)
+        for (int k = 0; k < 4; ++k)
 #pragma unroll
-        for (int m = 0; m < MT; ++m) mma(acc[m][n], a[m][pair * 2], b[n].x, b[n].y);
+          for (int m = 0; m < MT; ++m) mma(acc[m][n], a[m][k], own[k][0], own[k][1]);
+      } else {
 #pragma unroll
-      for (int n = 0; n < NT; ++n)
+        for (int s = 0; s < kScaleGroups; ++s) add_scaled(a, own, scales, offsets, n, s);
+      }
+    }
+  }
+
+  /// acc += scale * (codes times activations): the sum of one scale group begins with what the offsets of the
+  /// codes add to it, negated.
+  __device__ void add_scaled(const uint32_t (&a)[MT][4][4], const uint32_t (&b)[4][2],
+                             const float2 (&scales)[MT][kScaleGroups == 0 ? 1 : kScaleGroups],
+                             const float* offsets, int n, int s) {
+    const float2 offset = reinterpret_cast<const float2*>(offsets)[(s * NT + n) * 4 + threadIdx.x % 4];
 #pragma unroll
-        for (int m = 0; m < MT; ++m) mma(acc[m][n], a[m][pair * 2 + 1], b[n].z, b[n].w);
+    for (int m = 0; m < MT; ++m) {
+      float raw[4] = {offset.x, offset.y, offset.x, offset.y};
+#pragma unroll
+      for (int k = s * kSteps; k < (s + 1) * kSteps; ++k) mma(raw, a[m][k], b[k][0], b[k][1]);
+      acc[m][n][0] = fmaf(raw[0], scales[m][s].x, acc[m][n][0]);
+      acc[m][n][1] = fmaf(raw[1], scales[m][s].x, acc[m][n][1]);
+      acc[m][n][2] = fmaf(raw[2], scales[m][s].y, acc[m][n][2]);
+      acc[m][n][3] = fmaf(raw[3], scales[m][s].y, acc[m][n][3]);
     }
   }
 
@@ -111,26 +137,30 @@ struct LinearKernel {
     }
   }
 
-  __device__ void slot(const uint8_t* const (&tiles)[MT], const TileShape& shape, const uint8_t* fragments,
-                       const uint8_t* sums) {
+  __device__ void slot(const uint8_t* const (&tiles)[MT], const TileShape& shape,
+                       const ActivationSlot& record, const uint8_t* x) {
+    const auto* offsets = reinterpret_cast<const float*>(x + record.fragment_bytes);
     if (shape.slot_groups == 4) {
-#pragma unroll
-      for (int32_t group = 0; group < 4; ++group) step(tiles, group, 4, fragments + group * NT * 1024);
+#pragma unroll(NT >= 4 ? 1 : 4)
+      for (int32_t group = 0; group < 4; ++group)
+        step(tiles, group, 4, x + group * NT * 1024, offsets + group * kScaleGroups * NT * 8);
     } else {
       for (int32_t group = 0; group < shape.slot_groups; ++group)
-        step(tiles, group, shape.slot_groups, fragments + group * NT * 1024);
+        step(tiles, group, shape.slot_groups, x + group * NT * 1024, offsets + group * kScaleGroups * NT * 8);
     }
-    if constexpr (K != TileKind::kHalf) add_biases(tiles, shape, sums);
+    if constexpr (K != TileKind::kHalf)
+      add_biases(tiles, shape, x + record.fragment_bytes + record.offset_bytes);
   }
 
   /// out: [rows, width] of the slice.
-  __device__ void store(float* out, int32_t width, int32_t tile, const int32_t (&exponents)[NT][2],
-                        float factor) {
+  __device__ void store(float* out, int32_t rows, int32_t width, int32_t tile,
+                        const int32_t (&exponents)[NT][2], float factor) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
     for (int n = 0; n < NT; ++n)
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
+        if (n * 8 + t * 2 + i >= rows) continue;
         const int32_t exponent = exponents[n][i] == kNoExponent ? 0 : exponents[n][i];
         const float scale = exp2f(static_cast<float>(exponent)) * factor;
         float* row = out + static_cast<size_t>(n * 8 + t * 2 + i) * width + g;
@@ -144,121 +174,140 @@ struct LinearKernel {
   }
 };
 
-template <TileKind K, int G, int NT, int MT>
-__global__ void __launch_bounds__(kMaxWarps * 32 / MT, 1) linear_tiles(const LinearArguments a) {
-  extern __shared__ __align__(128) uint8_t shared[];
-  __shared__ uint64_t x_full[2], slot_full[kMaxWarps][kMaxStages];
+/// The places of a ring in turn, and the phase of their barriers.
+struct RingCursor {
+  int32_t stage = 0, phase = 0;
+
+  __device__ void next(int32_t stages) {
+    if (++stage < stages) return;
+    stage = 0;
+    phase ^= 1;
+  }
+};
+
+/// Ring of slots: the activations of a slot, then the tiles of a block.
+struct SlotRing {
+  uint8_t* data;
+  uint64_t *full, *empty;
+  int32_t stage_bytes, x_bytes;
+};
+
+/// One lane copies the slots of units [first, last) in order.
+__device__ inline void fill_ring(const LinearArguments& a, const SlotRing& ring, int32_t first,
+                                 int32_t last) {
   const TileShape& shape = a.shape;
-  const ActivationChunk record(shape, NT);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int32_t stage_bytes = MT * shape.slot_bytes;
-  uint8_t* ring = shared + 2 * record.bytes + warp * a.stages * stage_bytes;
-  const auto first = static_cast<int32_t>(int64_t{a.units} * blockIdx.x / gridDim.x);
-  const auto last = static_cast<int32_t>(int64_t{a.units} * (blockIdx.x + 1) / gridDim.x);
-
-  if (threadIdx.x == 0) {
-    barrier_init(&x_full[0]);
-    barrier_init(&x_full[1]);
-  }
-  if (lane == 0) {
-    for (int i = 0; i < a.stages; ++i) barrier_init(&slot_full[warp][i]);
-    barrier_fence();
-  }
-  __syncthreads();
-  SlotStream<MT> stream(a, first, (last - first) * shape.chunks * shape.slots, warp * MT);
-  if (lane == 0)
-    for (int32_t i = 0; i < a.stages && stream.remaining > 0; ++i)
-      stream.issue(a, ring, slot_full[warp], warp * MT);
-  allow_next();
-  await_previous();
-
-  const int32_t n_chunks = (last - first) * shape.chunks;
-  // Chunks of a slice lie in order, and the next slice follows; units of one slice begin again at its first.
-  int32_t load_slice = first / a.row_blocks, load_block = first % a.row_blocks, load_chunk = 0, loaded = 0;
-  const auto load_x = [&] {  // thread 0
-    const auto chunk = static_cast<size_t>(load_slice * shape.chunks + load_chunk);
-    uint64_t* full = &x_full[loaded & 1];
-    barrier_expect(full, static_cast<uint32_t>(record.bytes));
-    bulk_copy(shared + (loaded & 1) * record.bytes, a.x + chunk * record.bytes,
-              static_cast<uint32_t>(record.bytes), full);
-    ++loaded;
-    if (++load_chunk < shape.chunks) return;
-    load_chunk = 0;
-    if (++load_block < a.row_blocks) return;
-    load_block = 0;
-    ++load_slice;
-  };
-  if (threadIdx.x == 0)
-    while (loaded < min(2, n_chunks)) load_x();
-
-  LinearKernel<K, G, NT, MT> kernel;
-  int32_t exponents[NT][2];
-  int32_t stage = 0, chunk = 0, slice = first / a.row_blocks, block = first % a.row_blocks;
-  uint32_t phase = 0;
-  for (int32_t index = 0; index < n_chunks; ++index) {
-    const uint8_t* x = shared + (index & 1) * record.bytes;
-    const uint8_t* sums = x + record.fragment_bytes;
-    if (chunk == 0) {
-      kernel.clear();
-#pragma unroll
-      for (auto& exponent : exponents) exponent[0] = exponent[1] = kNoExponent;
-    }
-    barrier_wait(&x_full[index & 1], index >> 1 & 1);
-    kernel.rescale(reinterpret_cast<const int32_t*>(sums + record.sum_bytes), exponents, lane % 4);
-    for (int32_t slot = 0; slot < shape.slots; ++slot) {
-      barrier_wait(&slot_full[warp][stage], phase);
-      const uint8_t* tiles[MT];
-#pragma unroll
-      for (int m = 0; m < MT; ++m) tiles[m] = ring + stage * stage_bytes + m * shape.slot_bytes;
-      kernel.slot(tiles, shape, x + slot * shape.slot_groups * NT * 1024,
-                  sums + slot * shape.bias_steps() * NT * 256);
-      if (++stage == a.stages) {
-        stage = 0;
-        phase ^= 1;
-      }
-      __syncwarp();
-      if (lane == 0 && stream.remaining > 0) stream.issue(a, ring, slot_full[warp], warp * MT);
-    }
-    if (++chunk == shape.chunks) {
-      chunk = 0;
-      const int32_t tiles = static_cast<int32_t>(blockDim.x / 32) * MT;
-      kernel.store(a.out + static_cast<size_t>(slice) * (NT * 8) * shape.padded_rows(), shape.padded_rows(),
-                   block * tiles + warp * MT, exponents, a.factor);
+  const int32_t slots = shape.slice_slots(), total = (last - first) * slots;
+  int32_t slice = first / a.row_blocks, block = first % a.row_blocks, left = 0, issued = 0;
+  const uint8_t* from = nullptr;
+  uint32_t bytes = 0;
+  RingCursor cursor;
+  const auto issue_weights = [&] {
+    if (left == 0) {
+      const int32_t first_tile = block * shape.block_tiles;
+      from = a.weights + static_cast<size_t>(slice * shape.tiles + first_tile) * slots *
+                             static_cast<size_t>(shape.slot_bytes);
+      bytes = static_cast<uint32_t>(tiles_of_block(shape, first_tile) * shape.slot_bytes);
+      left = slots;
       if (++block == a.row_blocks) {
         block = 0;
         ++slice;
       }
     }
-    __syncthreads();
-    if (threadIdx.x == 0 && loaded < n_chunks) load_x();
+    uint64_t* full = &ring.full[cursor.stage];
+    if (issued >= a.stages) barrier_wait(&ring.empty[cursor.stage], cursor.phase ^ 1);
+    barrier_expect(full, bytes + static_cast<uint32_t>(ring.x_bytes));
+    bulk_copy(ring.data + cursor.stage * ring.stage_bytes + ring.x_bytes, from, bytes, full);
+    from += bytes;
+    --left;
+    ++issued;
+    cursor.next(a.stages);
+  };
+  while (issued < min(min(kAhead, a.stages), total)) issue_weights();
+  await_previous();
+  RingCursor x_cursor;
+  int32_t x_block = first % a.row_blocks, x_slot = 0;
+  const uint8_t* x = a.x + static_cast<size_t>(first / a.row_blocks) * slots * ring.x_bytes;
+  for (int32_t i = 0; i < total; ++i) {
+    if (i == issued) issue_weights();
+    bulk_copy(ring.data + x_cursor.stage * ring.stage_bytes, x + static_cast<size_t>(x_slot) * ring.x_bytes,
+              static_cast<uint32_t>(ring.x_bytes), &ring.full[x_cursor.stage]);
+    x_cursor.next(a.stages);
+    if (++x_slot < slots) continue;
+    x_slot = 0;
+    if (++x_block < a.row_blocks) continue;
+    x_block = 0;
+    x += static_cast<size_t>(slots) * ring.x_bytes;
   }
 }
 
-/// Rows of a block: 16 tiles, or 12 where that keeps more of the multiprocessors busy.
-inline int32_t block_tiles(const TileShape& shape) {
-  const auto share = [&](int32_t tiles) {
-    const int32_t units = (shape.tiles + tiles - 1) / tiles * shape.slices;
-    return static_cast<double>(units) / ((units + 131) / 132 * 132);
-  };
-  return share(12) > share(16) ? 12 : 16;
+template <TileKind K, int G, int NT, int MT>
+__global__ void __launch_bounds__(kMaxWarps * 32 / MT + 32, 1) linear_tiles(const LinearArguments a) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  __shared__ uint64_t full[kMaxStages], empty[kMaxStages];
+  const TileShape& shape = a.shape;
+  const ActivationSlot record(shape, NT);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = static_cast<int>(blockDim.x / 32) - 1;
+  const SlotRing ring{shared, full, empty, record.bytes + shape.block_tiles * shape.slot_bytes, record.bytes};
+  const auto first = static_cast<int32_t>(int64_t{a.units} * blockIdx.x / gridDim.x);
+  const auto last = static_cast<int32_t>(int64_t{a.units} * (blockIdx.x + 1) / gridDim.x);
+  if (threadIdx.x < kMaxStages) {
+    barrier_init(&full[threadIdx.x]);
+    barrier_init(&empty[threadIdx.x], static_cast<uint32_t>(warps));
+    barrier_fence();
+  }
+  __syncthreads();
+  allow_next();
+  if (warp == warps) {
+    if (lane == 0) fill_ring(a, ring, first, last);
+    return;
+  }
+
+  LinearKernel<K, G, NT, MT> kernel;
+  int32_t exponents[NT][2];
+  RingCursor cursor;
+  int32_t slice = first / a.row_blocks, block = first % a.row_blocks;
+  for (int32_t unit = first; unit < last; ++unit) {
+    kernel.clear();
+#pragma unroll
+    for (auto& exponent : exponents) exponent[0] = exponent[1] = kNoExponent;
+    for (int32_t chunk = 0; chunk < shape.chunks; ++chunk)
+      for (int32_t slot = 0; slot < shape.slots; ++slot) {
+        barrier_wait(&full[cursor.stage], static_cast<uint32_t>(cursor.phase));
+        const uint8_t* x = shared + cursor.stage * ring.stage_bytes;
+        if (slot == 0)
+          kernel.rescale(reinterpret_cast<const int32_t*>(x + record.bytes - NT * 32), exponents, lane % 4);
+        const uint8_t* tiles[MT];
+#pragma unroll
+        for (int m = 0; m < MT; ++m) tiles[m] = x + record.bytes + (warp * MT + m) * shape.slot_bytes;
+        kernel.slot(tiles, shape, record, x);
+        __syncwarp();
+        if (lane == 0) barrier_arrive(&empty[cursor.stage]);
+        cursor.next(a.stages);
+      }
+    kernel.store(a.out + static_cast<size_t>(slice) * (NT * 8) * shape.padded_rows(), a.rows,
+                 shape.padded_rows(), block * shape.block_tiles + warp * MT, exponents, a.factor);
+    if (++block == a.row_blocks) {
+      block = 0;
+      ++slice;
+    }
+  }
 }
 
 template <TileKind K, int G, int NT>
 void launch_tiles(LinearArguments arguments, cudaStream_t stream) {
   constexpr int MT = NT >= 4 ? 2 : 1;
   const TileShape& shape = arguments.shape;
-  const int32_t tiles = block_tiles(shape), warps = tiles / MT, stage = MT * shape.slot_bytes;
-  arguments.row_blocks = (shape.tiles + tiles - 1) / tiles;
+  const int32_t stage = ActivationSlot(shape, NT).bytes + shape.block_tiles * shape.slot_bytes;
+  arguments.row_blocks = (shape.tiles + shape.block_tiles - 1) / shape.block_tiles;
   arguments.units = arguments.row_blocks * shape.slices;
-  const int32_t fitting = kRingBytes / (warps * stage);
-  arguments.stages = fitting < 2 ? 2 : fitting > kMaxStages ? kMaxStages : fitting;
-  const int32_t bytes = 2 * ActivationChunk(shape, NT).bytes + warps * arguments.stages * stage;
-  const auto blocks = static_cast<unsigned>(arguments.units < 132 ? arguments.units : 132);
-  launch(linear_tiles<K, G, NT, MT>, {blocks, static_cast<unsigned>(warps * 32), static_cast<size_t>(bytes)},
-         stream, arguments);
+  const int32_t fitting = kMaxLinearShared / stage;
+  arguments.stages = fitting < kMaxStages ? fitting : kMaxStages;
+  const int32_t bytes = arguments.stages * stage;
+  const LaunchShape where{static_cast<unsigned>(arguments.units < 132 ? arguments.units : 132),
+                          static_cast<unsigned>((shape.block_tiles / MT + 1) * 32),
+                          static_cast<size_t>(bytes > kMinLinearShared ? bytes : kMinLinearShared)};
+  launch(linear_tiles<K, G, NT, MT>, where, stream, arguments);
 }
-
-inline constexpr int32_t kMaxLinearShared = 220 * 1024;
 
 template <TileKind K, int G>
 struct LinearFamily {

@@ -51,8 +51,8 @@ std::vector<TileShape> shapes_of(const models::Plan& plan, const ops::WeightTabl
 
 size_t activation_bytes(const TileShape& shape) {
   if (shape.of.kind == TileKind::kFloat) return size_t{kPassRows} * static_cast<size_t>(shape.cols) * 4;
-  return static_cast<size_t>(shape.slices * shape.chunks) *
-         static_cast<size_t>(ActivationChunk(shape, column_tiles(kPassRows)).bytes);
+  return static_cast<size_t>(shape.slices * shape.slice_slots()) *
+         static_cast<size_t>(ActivationSlot(shape, column_tiles(kPassRows)).bytes);
 }
 
 }  // namespace

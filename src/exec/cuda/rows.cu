@@ -161,7 +161,11 @@ __global__ void __launch_bounds__(256) gate_chunk(const GateArguments a) {
   await_previous();
   const auto row = static_cast<int32_t>(blockIdx.x);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const float gate_factor = row_factor(a.gate.sums, row), up_factor = row_factor(a.up.sums, row);
+  float gate_factor = 1, up_factor = 1;
+  const auto read_factors = [&] {
+    gate_factor = row_factor(a.gate.sums, row);
+    up_factor = a.interleaved ? gate_factor : row_factor(a.up.sums, row);
+  };
   const auto finish = [&](float gate, float up, int32_t column) {
     gate *= gate_factor;
     up *= up_factor;
@@ -172,6 +176,7 @@ __global__ void __launch_bounds__(256) gate_chunk(const GateArguments a) {
   const auto place = [&](int32_t column) { return a.interleaved ? column / 8 * 16 + column % 8 : column; };
   if (a.output.shape.of.kind == TileKind::kFloat) {
     const auto column = static_cast<int32_t>(blockIdx.y * blockDim.x + threadIdx.x);
+    read_factors();
     if (column < a.width) {
       const float gate = read_sums<float>(a.gate.sums, row, a.gate.first_column + place(column));
       const float up = read_sums<float>(a.up.sums, row, a.up.first_column + place(column));
@@ -184,12 +189,14 @@ __global__ void __launch_bounds__(256) gate_chunk(const GateArguments a) {
   float2 v = {0, 0};
   if (warp < chunk_groups) {
     const int32_t column = group * kGroupCols + lane * 2;
+    float2 gate = {0, 0}, up = {0, 0};
     if (column < a.width) {
-      const float2 gate = read_sums<float2>(a.gate.sums, row, a.gate.first_column + place(column));
-      const float2 up = read_sums<float2>(a.up.sums, row, a.up.first_column + place(column));
-      v.x = finish(gate.x, up.x, column);
-      if (column + 1 < a.width) v.y = finish(gate.y, up.y, column + 1);
+      gate = read_sums<float2>(a.gate.sums, row, a.gate.first_column + place(column));
+      up = read_sums<float2>(a.up.sums, row, a.up.first_column + place(column));
     }
+    read_factors();
+    if (column < a.width) v.x = finish(gate.x, up.x, column);
+    if (column + 1 < a.width) v.y = finish(gate.y, up.y, column + 1);
     const float most = max_lanes(fmaxf(fabsf(v.x), fabsf(v.y)));
     if (lane == 0) maxima[warp] = most;
   }

@@ -61,13 +61,18 @@ struct Best {
   }
 };
 
-__device__ Best best_of_block(Best best) {
-  __shared__ Best warps[kThreads / 32];
+__device__ Best best_of_warp(Best best) {
   for (int step = 16; step > 0; step /= 2) {
     const float v = __shfl_xor_sync(0xffffffffu, best.value, step);
     const int32_t t = __shfl_xor_sync(0xffffffffu, best.token, step);
     best.take(v, t);
   }
+  return best;
+}
+
+__device__ Best best_of_block(Best best) {
+  __shared__ Best warps[kThreads / 32];
+  best = best_of_warp(best);
   __syncthreads();
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = best;
   __syncthreads();
@@ -118,7 +123,8 @@ __global__ void __launch_bounds__(kThreads) draw_logits(const DrawArguments a) {
   DrawBlock* blocks = a.blocks + blockIdx.y * gridDim.x;
   const float* logits = a.logits + static_cast<size_t>(row.logit_row) * a.vocab;
   Best top{-INFINITY, INT32_MAX};
-  for (unsigned b = 0; b < gridDim.x; ++b) top.take(blocks[b].most, blocks[b].token);
+  for (unsigned b = threadIdx.x; b < gridDim.x; b += kThreads) top.take(blocks[b].most, blocks[b].token);
+  top = best_of_block(top);
   const uint64_t key =
       splitmix64(row.seed) ^ (static_cast<uint64_t>(static_cast<uint32_t>(row.position)) << 32);
   const bool noisy = row.temperature > 0 && top.token < a.vocab;
@@ -145,24 +151,30 @@ __global__ void __launch_bounds__(kThreads) draw_logits(const DrawArguments a) {
   }
 }
 
-__global__ void finish_draws(const DrawArguments a, int32_t rows, int32_t n_blocks) {
+/// One warp for each row.
+__global__ void finish_draws(const DrawArguments a, int32_t n_blocks) {
   allow_next();
   await_previous();
-  const auto r = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (r >= rows) return;
+  const auto r = static_cast<int32_t>(blockIdx.x);
+  const auto lane = static_cast<int32_t>(threadIdx.x);
   const DrawRow row = a.rows[r];
   const DrawBlock* blocks = a.blocks + static_cast<size_t>(r) * n_blocks;
   Best best{-INFINITY, INT32_MAX}, top = best;
   float sum = 0;
-  bool bad = false;
-  for (int32_t b = 0; b < n_blocks; ++b) {
+  int32_t bad = 0;
+  for (int32_t b = lane; b < n_blocks; b += 32) {
     best.take(blocks[b].key, blocks[b].key_token);
     top.take(blocks[b].most, blocks[b].token);
     sum += blocks[b].sum;
-    bad |= blocks[b].bad != 0;
+    bad |= blocks[b].bad;
   }
+  best = best_of_warp(best);
+  top = best_of_warp(top);
+  sum = sum_lanes(sum);
+  bad = __any_sync(0xffffffffu, bad != 0);
+  if (lane != 0) return;
   DrawResult result;
-  if (!bad && top.value >= -3.402823466e38f) {
+  if (bad == 0 && top.value >= -3.402823466e38f) {
     result.token = best.token;
     const float v = a.logits[static_cast<size_t>(row.logit_row) * a.vocab + best.token];
     result.logprob = (v - top.value) - logf(sum);
@@ -191,7 +203,7 @@ void draw(const DrawArguments& arguments, int32_t rows, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(rows));
   launch(scan_logits, {grid, kThreads}, stream, arguments);
   launch(draw_logits, {grid, kThreads}, stream, arguments);
-  launch(finish_draws, {static_cast<unsigned>((rows + 31) / 32), 32}, stream, arguments, rows, blocks);
+  launch(finish_draws, {static_cast<unsigned>(rows), 32}, stream, arguments, blocks);
 }
 
 void set_last_tokens(const int32_t* slots, const int32_t* tokens, int32_t n, int32_t* last_tokens,

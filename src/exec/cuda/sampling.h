@@ -29,7 +29,7 @@ struct DrawBlock {
   int32_t key_token = 0;
 };
 
-constexpr int32_t kDrawCols = 4096;
+constexpr int32_t kDrawCols = 1024;
 constexpr int32_t draw_blocks(int32_t vocab) {
   return (vocab + kDrawCols - 1) / kDrawCols;
 }

@@ -7,8 +7,12 @@
 
 namespace penstock::exec::cuda {
 
-/// Fragments of 16 rows and 64 columns in float16: values (kHalf), or codes plus 1024, and plus 64 in columns
-/// 8-15 of every 16 of 4-bit codes.
+/// What read_fragments adds to the codes of a column.
+__device__ inline float code_offset(TileKind kind, int32_t col) {
+  return kind == TileKind::kFour && col % 16 >= 8 ? 64.0f : 1024.0f;
+}
+
+/// Fragments of 16 rows and 64 columns in float16: values (kHalf), or codes plus code_offset.
 template <TileKind K>
 __device__ inline void read_fragments(const uint8_t* codes, int lane, uint32_t (&a)[4][4]) {
   if constexpr (K == TileKind::kFour) {
@@ -47,24 +51,10 @@ __device__ inline void read_fragments(const uint8_t* codes, int lane, uint32_t (
   }
 }
 
-/// Codes become codes times scale, rounded once: (code + offset) * scale - offset * scale. `scales` are those
-/// of rows g and g + 8. The offsets times the scale are exact.
-template <TileKind K, int FIRST, int LAST>
-__device__ inline void scale_fragments(half2 scales, uint32_t (&a)[4][4]) {
-  const half2 row[2] = {__low2half2(scales), __high2half2(scales)};
-  half2 low[2], high[2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    low[i] = __hmul2(row[i], __float2half2_rn(-1024.0f));
-    high[i] = K == TileKind::kFour ? __hmul2(row[i], __float2half2_rn(-64.0f)) : low[i];
-  }
-#pragma unroll
-  for (int step = FIRST; step < LAST; ++step)
-#pragma unroll
-    for (int f = 0; f < 4; ++f) {
-      const half2 code = *reinterpret_cast<const half2*>(&a[step][f]);
-      a[step][f] = bits_of(__hfma2(code, row[f % 2], f < 2 ? low[f % 2] : high[f % 2]));
-    }
+/// Tiles of the block that begins with this one: the last block is shorter.
+__host__ __device__ inline int32_t tiles_of_block(const TileShape& shape, int32_t first_tile) {
+  const int32_t left = shape.tiles - first_tile;
+  return left < shape.block_tiles ? left : shape.block_tiles;
 }
 
 /// Where one element lies within the slot of its tile.
@@ -74,10 +64,12 @@ struct ElementPlace {
   int32_t row, col;  // 0-15 within the tile, 0-63 within the group
 
   __host__ __device__ ElementPlace(const TileShape& shape, int32_t matrix_row, int32_t matrix_col) {
-    const int32_t all = matrix_col / kGroupCols;
-    const int32_t slots_of_tile = shape.slices * shape.chunks * shape.slots;
-    slot = static_cast<size_t>(matrix_row / kTileRows) * static_cast<size_t>(slots_of_tile) +
-           static_cast<size_t>(all / shape.slot_groups);
+    const int32_t all = matrix_col / kGroupCols, column_slot = all / shape.slot_groups;
+    const int32_t slice = column_slot / shape.slice_slots(), tile = matrix_row / kTileRows;
+    const int32_t first_tile = tile / shape.block_tiles * shape.block_tiles;
+    const int32_t here = tiles_of_block(shape, first_tile);
+    slot = static_cast<size_t>(slice * shape.tiles + first_tile) * static_cast<size_t>(shape.slice_slots()) +
+           static_cast<size_t>(column_slot % shape.slice_slots() * here + tile - first_tile);
     group = all % shape.slot_groups;
     row = matrix_row % kTileRows;
     col = matrix_col % kGroupCols;

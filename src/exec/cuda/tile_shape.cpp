@@ -37,6 +37,11 @@ int32_t choose_slices(int32_t rows, int32_t groups) {
   return best;
 }
 
+/// 16 tiles, or 12 where that keeps more of the multiprocessors busy.
+int32_t choose_block_tiles(int32_t tiles, int32_t slices) {
+  return fill(ceil_div(tiles, 12) * slices) > fill(ceil_div(tiles, 16) * slices) ? 12 : 16;
+}
+
 }  // namespace
 
 TileShape make_shape(TileClass of, int64_t rows, int64_t cols) {
@@ -47,6 +52,7 @@ TileShape make_shape(TileClass of, int64_t rows, int64_t cols) {
   shape.tiles = ceil_div(shape.rows, kTileRows);
   const int32_t groups = ceil_div(shape.cols, kGroupCols);
   shape.slices = choose_slices(shape.rows, groups);
+  shape.block_tiles = choose_block_tiles(shape.tiles, shape.slices);
   const int32_t slice_groups = ceil_div(groups, shape.slices);
   shape.chunks = ceil_div(slice_groups, kChunkGroups);
   shape.chunk_groups = ceil_div(slice_groups, shape.chunks);

@@ -32,6 +32,7 @@ struct TileShape {
   TileClass of;
   int32_t rows = 0, cols = 0;
   int32_t tiles = 0;         // of 16 rows
+  int32_t block_tiles = 1;   // that lie together, slot by slot
   int32_t slices = 1;        // of columns
   int32_t chunks = 1;        // of a slice
   int32_t chunk_groups = 1;  // groups of 64 columns in a chunk
@@ -46,6 +47,7 @@ struct TileShape {
   constexpr int32_t code_bytes() const {  // of 16 rows and 64 columns
     return of.kind == TileKind::kFour ? 512 : of.kind == TileKind::kEight ? 1024 : 2048;
   }
+  constexpr int32_t slice_slots() const { return chunks * slots; }
   constexpr int32_t padded_rows() const { return tiles * kTileRows; }
   constexpr int32_t padded_cols() const { return slices * chunks * chunk_groups * kGroupCols; }
   constexpr size_t bytes() const {
@@ -55,16 +57,17 @@ struct TileShape {
   }
 };
 
-/// Activations of one chunk for 8 * column_tiles rows: fragments, then the sums of each scale group in
-/// float16 pairs (the sum and what its rounding lost) as fragments for the biases, then the exponent of each
-/// row.
-struct ActivationChunk {
-  int32_t fragment_bytes = 0, sum_bytes = 0, bytes = 0;
+/// Activations of the columns of one slot for 8 * column_tiles rows: fragments; for each scale group and row
+/// what the offsets of the codes add to a sum, negated, in float32; the sums of each scale group in float16
+/// pairs (the sum and what its rounding lost) as fragments for the biases; then the exponent of each row.
+struct ActivationSlot {
+  int32_t fragment_bytes = 0, offset_bytes = 0, sum_bytes = 0, bytes = 0;
 
-  constexpr ActivationChunk(const TileShape& shape, int32_t column_tiles)
-      : fragment_bytes(shape.chunk_groups * column_tiles * 1024),
-        sum_bytes(shape.slots * shape.bias_steps() * column_tiles * 256),
-        bytes(fragment_bytes + sum_bytes + column_tiles * 32) {}
+  constexpr ActivationSlot(const TileShape& shape, int32_t column_tiles)
+      : fragment_bytes(shape.slot_groups * column_tiles * 1024),
+        offset_bytes(shape.slot_scales() * column_tiles * 32),
+        sum_bytes(shape.bias_steps() * column_tiles * 256),
+        bytes(fragment_bytes + offset_bytes + sum_bytes + column_tiles * 32) {}
 };
 
 /// A matrix on the device.
