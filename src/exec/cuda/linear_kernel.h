@@ -5,30 +5,22 @@
 
 #include "exec/cuda/launch.h"
 #include "exec/cuda/linear.h"
-#include "exec/cuda/tile_code.h"
+#include "exec/cuda/slot_ring.h"
 
 namespace penstock::exec::cuda {
 
 inline constexpr int32_t kMaxWarps = 16;
-inline constexpr int32_t kMaxStages = 4;
-inline constexpr int32_t kAhead = 2;  // stages of weights asked for before the activations are there
 // More than half of a multiprocessor, or two blocks of one launch would share one while others idle.
 inline constexpr int32_t kMinLinearShared = 116 * 1024, kMaxLinearShared = 225 * 1024;
-
-struct LinearArguments {
-  const uint8_t* weights;
-  const uint8_t* x;
-  float* out;
-  TileShape shape;
-  float factor;
-  int32_t rows, row_blocks, units, stages;
-};
 
 template <TileKind K, int G, int NT, int MT>
 struct LinearKernel {
   static constexpr int kScaleGroups = K == TileKind::kHalf ? 0 : kGroupCols / G;  // in 64 columns
   static constexpr int kSteps = K == TileKind::kHalf ? 4 : 4 / kScaleGroups;  // of 16 columns under one scale
   static constexpr int kCodeBytes = K == TileKind::kFour ? 512 : K == TileKind::kEight ? 1024 : 2048;
+
+  // Column tiles side by side: their sums are independent, and a tensor-core step takes long.
+  static constexpr int kColumns = (MT == 2 && NT == 8) || NT == 1 ? 1 : NT == 4 ? 4 : 2;
 
   float acc[MT][NT][4];
 
@@ -76,40 +68,60 @@ struct LinearKernel {
             slot[m] + slot_groups * kCodeBytes)[(group * kScaleGroups + s) * 8 + lane / 4]);
     }
 #pragma unroll
-    for (int n = 0; n < NT; ++n) {
-      uint4 b[2];
+    for (int n = 0; n < NT; n += kColumns) {
+      uint32_t b[kColumns][4][2];
 #pragma unroll
-      for (int pair = 0; pair < 2; ++pair)
-        b[pair] = reinterpret_cast<const uint4*>(fragments)[(pair * NT + n) * 32 + lane];
-      const uint32_t own[4][2] = {{b[0].x, b[0].y}, {b[0].z, b[0].w}, {b[1].x, b[1].y}, {b[1].z, b[1].w}};
+      for (int c = 0; c < kColumns; ++c)
+#pragma unroll
+        for (int pair = 0; pair < 2; ++pair) {
+          const uint4 own = reinterpret_cast<const uint4*>(fragments)[(pair * NT + n + c) * 32 + lane];
+          b[c][pair * 2][0] = own.x;
+          b[c][pair * 2][1] = own.y;
+          b[c][pair * 2 + 1][0] = own.z;
+          b[c][pair * 2 + 1][1] = own.w;
+        }
       if constexpr (K == TileKind::kHalf) {
 #pragma unroll
         for (int k = 0; k < 4; ++k)
 #pragma unroll
-          for (int m = 0; m < MT; ++m) mma(acc[m][n], a[m][k], own[k][0], own[k][1]);
+          for (int c = 0; c < kColumns; ++c)
+#pragma unroll
+            for (int m = 0; m < MT; ++m) mma(acc[m][n + c], a[m][k], b[c][k][0], b[c][k][1]);
       } else {
 #pragma unroll
-        for (int s = 0; s < kScaleGroups; ++s) add_scaled(a, own, scales, offsets, n, s);
+        for (int s = 0; s < kScaleGroups; ++s) add_scaled(a, b, scales, offsets, n, s);
       }
     }
   }
 
   /// acc += scale * (codes times activations): the sum of one scale group begins with what the offsets of the
-  /// codes add to it, negated.
-  __device__ void add_scaled(const uint32_t (&a)[MT][4][4], const uint32_t (&b)[4][2],
+  /// codes add to it, negated. Column tiles from n on.
+  __device__ void add_scaled(const uint32_t (&a)[MT][4][4], const uint32_t (&b)[kColumns][4][2],
                              const float2 (&scales)[MT][kScaleGroups == 0 ? 1 : kScaleGroups],
                              const float* offsets, int n, int s) {
-    const float2 offset = reinterpret_cast<const float2*>(offsets)[(s * NT + n) * 4 + threadIdx.x % 4];
+    float raw[kColumns][MT][4];
 #pragma unroll
-    for (int m = 0; m < MT; ++m) {
-      float raw[4] = {offset.x, offset.y, offset.x, offset.y};
+    for (int c = 0; c < kColumns; ++c) {
+      const float2 offset = reinterpret_cast<const float2*>(offsets)[(s * NT + n + c) * 4 + threadIdx.x % 4];
 #pragma unroll
-      for (int k = s * kSteps; k < (s + 1) * kSteps; ++k) mma(raw, a[m][k], b[k][0], b[k][1]);
-      acc[m][n][0] = fmaf(raw[0], scales[m][s].x, acc[m][n][0]);
-      acc[m][n][1] = fmaf(raw[1], scales[m][s].x, acc[m][n][1]);
-      acc[m][n][2] = fmaf(raw[2], scales[m][s].y, acc[m][n][2]);
-      acc[m][n][3] = fmaf(raw[3], scales[m][s].y, acc[m][n][3]);
+      for (int m = 0; m < MT; ++m) {
+        raw[c][m][0] = raw[c][m][2] = offset.x;
+        raw[c][m][1] = raw[c][m][3] = offset.y;
+      }
     }
+#pragma unroll
+    for (int k = s * kSteps; k < (s + 1) * kSteps; ++k)
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c)
+#pragma unroll
+        for (int m = 0; m < MT; ++m) mma(raw[c][m], a[m][k], b[c][k][0], b[c][k][1]);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c)
+#pragma unroll
+      for (int m = 0; m < MT; ++m)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          acc[m][n + c][i] = fmaf(raw[c][m][i], i < 2 ? scales[m][s].x : scales[m][s].y, acc[m][n + c][i]);
   }
 
   /// Adds the biases of a slot times the sums of the activations.
@@ -141,7 +153,7 @@ struct LinearKernel {
                        const ActivationSlot& record, const uint8_t* x) {
     const auto* offsets = reinterpret_cast<const float*>(x + record.fragment_bytes);
     if (shape.slot_groups == 4) {
-#pragma unroll(NT >= 4 ? 1 : 4)
+#pragma unroll(NT >= 4 ? 1 : NT == 2 ? 2 : 4)
       for (int32_t group = 0; group < 4; ++group)
         step(tiles, group, 4, x + group * NT * 1024, offsets + group * kScaleGroups * NT * 8);
     } else {
@@ -174,74 +186,9 @@ struct LinearKernel {
   }
 };
 
-/// The places of a ring in turn, and the phase of their barriers.
-struct RingCursor {
-  int32_t stage = 0, phase = 0;
-
-  __device__ void next(int32_t stages) {
-    if (++stage < stages) return;
-    stage = 0;
-    phase ^= 1;
-  }
-};
-
-/// Ring of slots: the activations of a slot, then the tiles of a block.
-struct SlotRing {
-  uint8_t* data;
-  uint64_t *full, *empty;
-  int32_t stage_bytes, x_bytes;
-};
-
-/// One lane copies the slots of units [first, last) in order.
-__device__ inline void fill_ring(const LinearArguments& a, const SlotRing& ring, int32_t first,
-                                 int32_t last) {
-  const TileShape& shape = a.shape;
-  const int32_t slots = shape.slice_slots(), total = (last - first) * slots;
-  int32_t slice = first / a.row_blocks, block = first % a.row_blocks, left = 0, issued = 0;
-  const uint8_t* from = nullptr;
-  uint32_t bytes = 0;
-  RingCursor cursor;
-  const auto issue_weights = [&] {
-    if (left == 0) {
-      const int32_t first_tile = block * shape.block_tiles;
-      from = a.weights + static_cast<size_t>(slice * shape.tiles + first_tile) * slots *
-                             static_cast<size_t>(shape.slot_bytes);
-      bytes = static_cast<uint32_t>(tiles_of_block(shape, first_tile) * shape.slot_bytes);
-      left = slots;
-      if (++block == a.row_blocks) {
-        block = 0;
-        ++slice;
-      }
-    }
-    uint64_t* full = &ring.full[cursor.stage];
-    if (issued >= a.stages) barrier_wait(&ring.empty[cursor.stage], cursor.phase ^ 1);
-    barrier_expect(full, bytes + static_cast<uint32_t>(ring.x_bytes));
-    bulk_copy(ring.data + cursor.stage * ring.stage_bytes + ring.x_bytes, from, bytes, full);
-    from += bytes;
-    --left;
-    ++issued;
-    cursor.next(a.stages);
-  };
-  while (issued < min(min(kAhead, a.stages), total)) issue_weights();
-  await_previous();
-  RingCursor x_cursor;
-  int32_t x_block = first % a.row_blocks, x_slot = 0;
-  const uint8_t* x = a.x + static_cast<size_t>(first / a.row_blocks) * slots * ring.x_bytes;
-  for (int32_t i = 0; i < total; ++i) {
-    if (i == issued) issue_weights();
-    bulk_copy(ring.data + x_cursor.stage * ring.stage_bytes, x + static_cast<size_t>(x_slot) * ring.x_bytes,
-              static_cast<uint32_t>(ring.x_bytes), &ring.full[x_cursor.stage]);
-    x_cursor.next(a.stages);
-    if (++x_slot < slots) continue;
-    x_slot = 0;
-    if (++x_block < a.row_blocks) continue;
-    x_block = 0;
-    x += static_cast<size_t>(slots) * ring.x_bytes;
-  }
-}
-
 template <TileKind K, int G, int NT, int MT>
-__global__ void __launch_bounds__(kMaxWarps * 32 / MT + 32, 1) linear_tiles(const LinearArguments a) {
+__global__ void __launch_bounds__((MT == 3 ? 4 : kMaxWarps / MT) * 32 + 32, 1)
+    linear_tiles(const LinearArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ uint64_t full[kMaxStages], empty[kMaxStages];
   const TileShape& shape = a.shape;
@@ -293,9 +240,8 @@ __global__ void __launch_bounds__(kMaxWarps * 32 / MT + 32, 1) linear_tiles(cons
   }
 }
 
-template <TileKind K, int G, int NT>
+template <TileKind K, int G, int NT, int MT>
 void launch_tiles(LinearArguments arguments, cudaStream_t stream) {
-  constexpr int MT = NT >= 4 ? 2 : 1;
   const TileShape& shape = arguments.shape;
   const int32_t stage = ActivationSlot(shape, NT).bytes + shape.block_tiles * shape.slot_bytes;
   arguments.row_blocks = (shape.tiles + shape.block_tiles - 1) / shape.block_tiles;
@@ -312,16 +258,18 @@ void launch_tiles(LinearArguments arguments, cudaStream_t stream) {
 template <TileKind K, int G>
 struct LinearFamily {
   static void run(const LinearArguments& arguments, int32_t tiles, cudaStream_t stream) {
-    if (tiles == 1) return launch_tiles<K, G, 1>(arguments, stream);
-    if (tiles == 2) return launch_tiles<K, G, 2>(arguments, stream);
-    if (tiles == 4) return launch_tiles<K, G, 4>(arguments, stream);
-    return launch_tiles<K, G, 8>(arguments, stream);
+    if (tiles == 1) return launch_tiles<K, G, 1, 1>(arguments, stream);
+    if (tiles == 2) return launch_tiles<K, G, 2, 1>(arguments, stream);
+    if (tiles == 4) return launch_tiles<K, G, 4, 2>(arguments, stream);
+    if (arguments.shape.block_tiles == 12) return launch_tiles<K, G, 8, 3>(arguments, stream);
+    return launch_tiles<K, G, 8, 2>(arguments, stream);
   }
 
   static void prepare() {
     allow_shared(linear_tiles<K, G, 1, 1>);
     allow_shared(linear_tiles<K, G, 2, 1>);
     allow_shared(linear_tiles<K, G, 4, 2>);
+    allow_shared(linear_tiles<K, G, 8, 3>);
     allow_shared(linear_tiles<K, G, 8, 2>);
   }
 

@@ -1,0 +1,88 @@
+// The ring in shared memory through which one warp of the multiplication kernel passes tiles and activations
+// to the others. Device code.
+#pragma once
+
+#include "exec/cuda/device_code.h"
+#include "exec/cuda/tile_code.h"
+
+namespace penstock::exec::cuda {
+
+inline constexpr int32_t kMaxStages = 4;
+inline constexpr int32_t kAhead = 2;  // stages of weights asked for before the activations are there
+
+struct LinearArguments {
+  const uint8_t* weights;
+  const uint8_t* x;
+  float* out;
+  TileShape shape;
+  float factor;
+  int32_t rows, row_blocks, units, stages;
+};
+
+/// The places of a ring in turn, and the phase of their barriers.
+struct RingCursor {
+  int32_t stage = 0, phase = 0;
+
+  __device__ void next(int32_t stages) {
+    if (++stage < stages) return;
+    stage = 0;
+    phase ^= 1;
+  }
+};
+
+/// Ring of slots: the activations of a slot, then the tiles of a block.
+struct SlotRing {
+  uint8_t* data;
+  uint64_t *full, *empty;
+  int32_t stage_bytes, x_bytes;
+};
+
+/// One lane copies the slots of units [first, last) in order.
+__device__ inline void fill_ring(const LinearArguments& a, const SlotRing& ring, int32_t first,
+                                 int32_t last) {
+  const TileShape& shape = a.shape;
+  const int32_t slots = shape.slice_slots(), total = (last - first) * slots;
+  int32_t slice = first / a.row_blocks, block = first % a.row_blocks, left = 0, issued = 0;
+  const uint8_t* from = nullptr;
+  uint32_t bytes = 0;
+  RingCursor cursor;
+  const auto issue_weights = [&] {
+    if (left == 0) {
+      const int32_t first_tile = block * shape.block_tiles;
+      from = a.weights + static_cast<size_t>(slice * shape.tiles + first_tile) * slots *
+                             static_cast<size_t>(shape.slot_bytes);
+      bytes = static_cast<uint32_t>(tiles_of_block(shape, first_tile) * shape.slot_bytes);
+      left = slots;
+      if (++block == a.row_blocks) {
+        block = 0;
+        ++slice;
+      }
+    }
+    uint64_t* full = &ring.full[cursor.stage];
+    if (issued >= a.stages) barrier_wait(&ring.empty[cursor.stage], cursor.phase ^ 1);
+    barrier_expect(full, bytes + static_cast<uint32_t>(ring.x_bytes));
+    bulk_copy(ring.data + cursor.stage * ring.stage_bytes + ring.x_bytes, from, bytes, full);
+    from += bytes;
+    --left;
+    ++issued;
+    cursor.next(a.stages);
+  };
+  while (issued < min(min(kAhead, a.stages), total)) issue_weights();
+  await_previous();
+  RingCursor x_cursor;
+  int32_t x_block = first % a.row_blocks, x_slot = 0;
+  const uint8_t* x = a.x + static_cast<size_t>(first / a.row_blocks) * slots * ring.x_bytes;
+  for (int32_t i = 0; i < total; ++i) {
+    if (i == issued) issue_weights();
+    bulk_copy(ring.data + x_cursor.stage * ring.stage_bytes, x + static_cast<size_t>(x_slot) * ring.x_bytes,
+              static_cast<uint32_t>(ring.x_bytes), &ring.full[x_cursor.stage]);
+    x_cursor.next(a.stages);
+    if (++x_slot < slots) continue;
+    x_slot = 0;
+    if (++x_block < a.row_blocks) continue;
+    x_block = 0;
+    x += static_cast<size_t>(slots) * ring.x_bytes;
+  }
+}
+
+}  // namespace penstock::exec::cuda
