@@ -80,6 +80,7 @@ struct MemoryPlan {
   std::vector<size_t> block_bytes;  // of one block of each KV group
   size_t slot_bytes = 0;
   size_t scratch_bytes = 0;
+  size_t device_free_bytes = 0;  // of a device with memory of its own; 0: all of it is the machine's memory
 };
 
 /// What an executor can do and promises.

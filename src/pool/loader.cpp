@@ -18,9 +18,6 @@ namespace {
 using base::Code;
 using base::Error;
 
-/// Share of the free memory that the cache may take when nobody said how much.
-constexpr uint64_t kAutomaticShare = 3;
-
 int32_t blocks_of(int64_t tokens, int32_t block_tokens) {
   return static_cast<int32_t>((tokens + block_tokens - 1) / block_tokens);
 }
@@ -42,7 +39,7 @@ struct KvPlan {
 KvPlan plan_kv(const models::Plan& plan, const exec::MemoryPlan& memory, const LoadOptions& options,
                int32_t context, int32_t block_tokens) {
   const uint64_t budget = options.kv_memory_bytes != 0 ? options.kv_memory_bytes
-                                                       : machine_memory().available_bytes / kAutomaticShare;
+                                                       : automatic_cache_bytes(memory, options.max_seqs);
   KvPlan kv;
   for (int32_t sequences = options.max_seqs; sequences >= 1; --sequences) {
     kv = {};

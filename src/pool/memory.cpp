@@ -5,6 +5,10 @@
 #include <optional>
 #include <string>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+
 #ifdef __APPLE__
 #include <mach/mach.h>
 #include <sys/sysctl.h>
@@ -12,6 +16,9 @@
 
 namespace penstock::pool {
 namespace {
+
+constexpr uint64_t kMachineShare = 3;    // the cache takes one part of so many
+constexpr uint64_t kDeviceReserve = 16;  // likewise what stays free: graphs, and others on the device
 
 #ifdef __APPLE__
 MachineMemory system_memory() {
@@ -55,6 +62,19 @@ MachineMemory machine_memory() {
   memory.total_bytes = std::min(memory.total_bytes, *limit);
   memory.available_bytes = std::min(memory.available_bytes, *limit > used ? *limit - used : 0);
   return memory;
+}
+
+uint64_t automatic_cache_bytes(const exec::MemoryPlan& plan, int32_t slots) {
+  if (plan.device_free_bytes == 0) return machine_memory().available_bytes / kMachineShare;
+  const uint64_t usable = plan.device_free_bytes - plan.device_free_bytes / kDeviceReserve;
+  const uint64_t fixed =
+      plan.weight_bytes + plan.scratch_bytes + plan.slot_bytes * static_cast<uint64_t>(slots);
+  if (fixed < usable) return usable - fixed;
+  throw base::Error(
+      base::Code::kInvalidRequest,
+      fmt::format(
+          "[pool.load] expected {} MB of device memory for weights and {} MB for buffers; got {} MB free",
+          plan.weight_bytes >> 20, (fixed - plan.weight_bytes) >> 20, plan.device_free_bytes >> 20));
 }
 
 }  // namespace penstock::pool

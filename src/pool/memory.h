@@ -1,7 +1,10 @@
-// How much memory this process may use: the machine's and the control group's limits.
+// How much memory this process may use: the machine's and the control group's limits, or what is free on the
+// executor's device.
 #pragma once
 
 #include <cstdint>
+
+#include "exec/executor.h"
 
 namespace penstock::pool {
 
@@ -12,5 +15,10 @@ struct MachineMemory {
 
 /// The smaller of the machine's and the control group's numbers.
 MachineMemory machine_memory();
+
+/// Bytes that the cache may take when nobody said how much: a third of the machine's free memory; on a device
+/// with memory of its own, what weights, buffers and a reserve of a sixteenth leave. Throws
+/// Error(kInvalidRequest) with the numbers where they leave nothing.
+uint64_t automatic_cache_bytes(const exec::MemoryPlan& plan, int32_t slots);
 
 }  // namespace penstock::pool

@@ -287,7 +287,10 @@ int32_t CudaExecutor::devices() {
 
 MemoryPlan CudaExecutor::measure(const models::Plan& plan, const ops::WeightTable& weights,
                                  const Limits& limits) {
-  return Network::measure(plan, weights, limits);
+  MemoryPlan memory = Network::measure(plan, weights, limits);
+  size_t total = 0;
+  check(cudaMemGetInfo(&memory.device_free_bytes, &total), "measure");
+  return memory;
 }
 
 void CudaExecutor::load(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits) {
