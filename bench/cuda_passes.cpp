@@ -1,5 +1,6 @@
 // Times the kernels of the CUDA executor without the engine, on a model of random weights:
-// cuda_passes [--shape 8b|1.5b] [--linears] [--pass TOKENS:CONTEXT]... [--profile]. A pass is one token of
+// cuda_passes [--shape 8b|1.5b] [--linears [--copies N]] [--pass TOKENS:CONTEXT]...
+// [--profile]. Few copies of a matrix stay in the cache. A pass is one token of
 // each of TOKENS sequences at position CONTEXT with its logits, replayed as a graph; --profile runs each once
 // between cudaProfilerStart and cudaProfilerStop, for a profiler that reads kernels.
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace {
 using namespace penstock;
 
 /// Each linear of a layer alone, over enough copies that nothing comes from the cache.
-void measure_linears(const bench::RandomModel& model) {
+void measure_linears(const bench::RandomModel& model, size_t copies_wanted) {
   namespace cuda = exec::cuda;
   cudaStream_t stream = nullptr;
   cuda::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
@@ -47,7 +48,8 @@ void measure_linears(const bench::RandomModel& model) {
   for (const auto& stack : stacks) {
     std::vector<cuda::DeviceMatrix> copies;
     const cuda::TileShape shape = loader.load(stack).tiles.shape;
-    const size_t n = std::max<size_t>(2, (size_t{400} << 20) / shape.bytes() + 1);
+    const size_t enough = std::max<size_t>(2, (size_t{400} << 20) / shape.bytes() + 1);
+    const size_t n = copies_wanted == 0 ? enough : copies_wanted;
     for (size_t i = 0; i < n; ++i) copies.push_back(loader.load(stack));
     auto x = cuda::Memory::device(size_t{32} << 20),
          out = cuda::Memory::device(cuda::partial_floats(shape) * 4);
@@ -161,18 +163,20 @@ class Passes {
 int main(int argc, char** argv) try {
   bench::ModelShape shape = bench::kEightB;
   bool linears = false, profile = false;
+  size_t copies = 0;
   std::vector<Pass> passes;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     const std::string next = i + 1 < argc ? argv[i + 1] : "";
     if (arg == "--shape" && next == "1.5b") shape = bench::kOneAndHalfB;
     if (arg == "--linears") linears = true;
+    if (arg == "--copies") copies = static_cast<size_t>(std::atoi(next.c_str()));
     if (arg == "--profile") profile = true;
     if (arg == "--pass")
       passes.push_back({std::atoi(next.c_str()), std::atoi(next.c_str() + next.find(':') + 1)});
   }
   const bench::RandomModel model(shape);
-  if (linears) measure_linears(model);
+  if (linears) measure_linears(model, copies);
   if (passes.empty()) return 0;
   Passes all(model, passes);
   for (const Pass& pass : passes) all.measure(pass, profile);

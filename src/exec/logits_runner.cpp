@@ -36,7 +36,10 @@ void LogitsRunner::step(const std::vector<Feed>& feeds, std::vector<Cursor>& cur
     const bool generated = static_cast<int32_t>(cursor.done) >= feed.generated_from;
     if (generated != (role == Role::kGenerated)) return;
     const auto cut = static_cast<size_t>(feed.cuts[std::min(cursor.step, feed.cuts.size() - 1)]);
-    const size_t n = std::min(cut, feed.tokens.size() - cursor.done);
+    // A row has one role.
+    const size_t end = generated ? feed.tokens.size()
+                                 : std::min(feed.tokens.size(), static_cast<size_t>(feed.generated_from));
+    const size_t n = std::min(cut, end - cursor.done);
     cover(static_cast<int32_t>(i), cursor.done + n, edits);
     rows.push_back({static_cast<int32_t>(i), role, static_cast<int32_t>(tokens.size()),
                     static_cast<int32_t>(n), static_cast<int32_t>(cursor.done), static_cast<int32_t>(n)});

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kThreads) attend_plain(const AttendArguments a
   await_previous();
   const auto partition = static_cast<int32_t>(blockIdx.x), head = static_cast<int32_t>(blockIdx.y),
              token = static_cast<int32_t>(blockIdx.z);
-  const int32_t slot = a.pass->slots[token], position = a.pass->positions[token];
+  const int32_t slot = a.pass.slots[token], position = a.pass.positions[token];
   const int32_t first = max(first_seen(position, a.window), partition * kPartitionTokens);
   const int32_t last = min(position, (partition + 1) * kPartitionTokens - 1);
   if (slot < 0 || first > last) return;
@@ -78,9 +78,9 @@ __global__ void __launch_bounds__(256) merge_chunk(const AttendArguments a, cons
   const auto token = static_cast<int32_t>(blockIdx.x);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int32_t dim = a.pool.dim, width = a.q_heads * dim;
-  const int32_t position = a.pass->positions[token];
+  const int32_t position = a.pass.positions[token];
   const int32_t first = first_seen(position, a.window) / kPartitionTokens, last = position / kPartitionTokens;
-  const bool padding = a.pass->slots[token] < 0;
+  const bool padding = a.pass.slots[token] < 0;
   await_previous();
   const auto value = [&](int32_t column) {
     if (column >= width || padding) return 0.0f;

@@ -9,7 +9,7 @@
 namespace penstock::exec::cuda {
 
 struct AttendArguments {
-  const PassInputs* pass = nullptr;
+  PassView pass;
   BlockTables tables;
   KvLayerPool pool;
   const float* q = nullptr;      // [tokens, q_heads, dim]

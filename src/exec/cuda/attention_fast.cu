@@ -1,31 +1,20 @@
 // Decode attention on tensor cores: tokens are the rows of every fragment, the q heads of one kv head the
-// columns. Each warp takes 16 of every 64 tokens of a partition through its own ring in shared memory.
+// columns. Each warp takes 16 of every 128 tokens of a partition through its own ring in shared memory.
 #include <cuda_fp16.h>
 
 #include "exec/cuda/attention_kernels.h"
 #include "exec/cuda/device_code.h"
+#include "exec/cuda/fragment_code.h"
 #include "exec/cuda/kv_code.h"
 #include "exec/cuda/launch.h"
 
 namespace penstock::exec::cuda {
 namespace {
 
-constexpr int32_t kWarps = 4;
+constexpr int32_t kWarps = 8;
 constexpr int32_t kTileTokens = 16;
 constexpr int32_t kTiles = kPartitionTokens / (kWarps * kTileTokens);  // of a warp
 constexpr float kLog2E = 1.44269504f;
-
-__device__ void load_matrices(const void* at, uint32_t (&r)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(at)));
-}
-
-__device__ void load_transposed(const void* at, uint32_t (&r)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(at)));
-}
 
 __device__ uint32_t transpose(uint32_t matrix) {
   uint32_t out;
@@ -41,12 +30,6 @@ __device__ float max_rows(float v) {
 __device__ float sum_rows(float v) {
   for (int step = 4; step < 32; step *= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
   return v;
-}
-
-/// 16-byte piece `piece` of row `token` of a tile.
-template <int D>
-__device__ const uint8_t* piece_at(const uint8_t* tile, int token, int piece) {
-  return tile + token * D * 2 + (piece ^ (token % 8)) * 16;
 }
 
 template <int D, int STAGES>
@@ -139,7 +122,7 @@ __global__ void __launch_bounds__(kWarps * 32) attend_tiles(const AttendArgument
   allow_next();
   const auto partition = static_cast<int32_t>(blockIdx.x), head = static_cast<int32_t>(blockIdx.y),
              token = static_cast<int32_t>(blockIdx.z);
-  const int32_t slot = a.pass->slots[token], position = a.pass->positions[token];
+  const int32_t slot = a.pass.slots[token], position = a.pass.positions[token];
   const int32_t first = max(first_seen(position, a.window), partition * kPartitionTokens);
   const int32_t last = min(position, (partition + 1) * kPartitionTokens - 1);
   if (slot < 0 || first > last) return await_previous();
@@ -238,10 +221,13 @@ void launch_tiles(const AttendArguments& arguments, int32_t tokens, cudaStream_t
 
 }  // namespace
 
+/// Few blocks: each has all its tiles in flight. Many: more of them side by side.
 void attend_fast(const AttendArguments& arguments, int32_t tokens, cudaStream_t stream) {
-  if (arguments.pool.dim == 64) return launch_tiles<64, 4>(arguments, tokens, stream);
-  if (arguments.pool.dim == 128) return launch_tiles<128, 2>(arguments, tokens, stream);
-  launch_tiles<256, 2>(arguments, tokens, stream);
+  const bool few = arguments.partitions * arguments.pool.kv_heads * tokens <= 132;
+  if (arguments.pool.dim == 64) return launch_tiles<64, 2>(arguments, tokens, stream);
+  if (arguments.pool.dim == 128 && few) return launch_tiles<128, 2>(arguments, tokens, stream);
+  if (arguments.pool.dim == 128) return launch_tiles<128, 1>(arguments, tokens, stream);
+  launch_tiles<256, 1>(arguments, tokens, stream);
 }
 
 }  // namespace penstock::exec::cuda

@@ -160,7 +160,7 @@ struct CudaExecutor::State {
   }
 
   /// Runs up to 64 tokens; their logits go to `logits_to`, or stay where the network leaves them.
-  int32_t run_pass(std::span<const Item> list, float* logits_to) {
+  void run_pass(std::span<const Item> list, float* logits_to) {
     PassInputs inputs;
     std::memset(&inputs, 0, sizeof(inputs));
     std::fill(std::begin(inputs.slots), std::end(inputs.slots), -1);
@@ -180,23 +180,60 @@ struct CudaExecutor::State {
                 static_cast<size_t>(shape.logit_rows) * static_cast<size_t>(plan->vocab) * sizeof(float),
                 cudaMemcpyDeviceToDevice, stream),
             "copy logits");
-    return shape.logit_rows;
+  }
+
+  /// Runs prompt tokens on the kernels for many of them.
+  void run_prompt(std::span<const Item> list, float* logits_to) {
+    PromptShape shape{static_cast<int32_t>(list.size()), 0, 0};
+    std::vector<int32_t> wanted;
+    std::vector<QueryTile> tiles;
+    std::vector<int32_t> inputs(list.size() * 3);
+    for (size_t i = 0; i < list.size(); ++i) {
+      inputs[i] = list[i].token;
+      inputs[list.size() + i] = list[i].slot;
+      inputs[2 * list.size() + i] = list[i].position;
+      if (list[i].logits) wanted.push_back(static_cast<int32_t>(i));
+      const bool follows =
+          i > 0 && list[i].slot == list[i - 1].slot && list[i].position == list[i - 1].position + 1;
+      if (!follows || tiles.back().n == kQueryTokens) tiles.push_back({static_cast<int32_t>(i), 0});
+      ++tiles.back().n;
+    }
+    shape.logit_rows = static_cast<int32_t>(wanted.size());
+    shape.tiles = static_cast<int32_t>(tiles.size());
+    inputs.insert(inputs.end(), wanted.begin(), wanted.end());
+    for (const QueryTile& tile : tiles) inputs.insert(inputs.end(), {tile.first, tile.n});
+    staging->copy(network->prompt_inputs(), inputs.data(), inputs.size() * sizeof(int32_t), stream);
+    network->run_prompt(shape, logits_to, stream);
+  }
+
+  struct Pass {
+    bool prompt = false;  // of run_prompt
+    std::vector<Item> items;
+    size_t logits = 0;
+  };
+
+  std::vector<Pass> passes_of(const Batch& batch) const {
+    std::vector<Pass> passes;
+    for (const Role role : {Role::kGenerated, Role::kPrompt}) {
+      const bool prompt = role == Role::kPrompt && network->prompt_tokens() > 0;
+      const auto most = static_cast<size_t>(prompt ? network->prompt_tokens() : kPassRows);
+      const std::vector<Item> all = items(batch, role);
+      for (size_t first = 0; first < all.size(); first += most) {
+        const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+        Pass pass{prompt, {begin, begin + static_cast<std::ptrdiff_t>(std::min(all.size() - first, most))}};
+        pass.logits = static_cast<size_t>(
+            std::count_if(pass.items.begin(), pass.items.end(), [](const Item& i) { return i.logits; }));
+        passes.push_back(std::move(pass));
+      }
+    }
+    return passes;
   }
 
   void run_passes(const Batch& batch, size_t n_logits) {
-    std::vector<std::vector<Item>> passes;
-    for (const Role role : {Role::kGenerated, Role::kPrompt}) {
-      const std::vector<Item> all = items(batch, role);
-      for (size_t first = 0; first < all.size(); first += kPassRows) {
-        const size_t last = std::min(all.size(), first + kPassRows);
-        passes.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(first),
-                            all.begin() + static_cast<std::ptrdiff_t>(last));
-      }
-    }
-    const auto wants = [](const std::vector<Item>& pass) {
-      return std::any_of(pass.begin(), pass.end(), [](const Item& i) { return i.logits; });
-    };
-    const bool gathered = std::count_if(passes.begin(), passes.end(), wants) > 1;
+    const std::vector<Pass> passes = passes_of(batch);
+    const bool gathered =
+        std::count_if(passes.begin(), passes.end(), [](const Pass& p) { return p.logits > 0; }) > 1 ||
+        n_logits > size_t{kPassRows};
     const auto vocab = static_cast<size_t>(plan->vocab);
     if (gathered && step_logits.bytes() < n_logits * vocab * sizeof(float)) {
       check(cudaStreamSynchronize(stream), "synchronize");
@@ -204,8 +241,14 @@ struct CudaExecutor::State {
     }
     logits = gathered ? step_logits.as<float>() : network->logits();
     size_t row = 0;
-    for (const auto& pass : passes)
-      row += static_cast<size_t>(run_pass(pass, gathered ? step_logits.as<float>() + row * vocab : nullptr));
+    for (const Pass& pass : passes) {
+      float* to = gathered ? step_logits.as<float>() + row * vocab : nullptr;
+      if (pass.prompt)
+        run_prompt(pass.items, to != nullptr ? to : network->logits());
+      else
+        run_pass(pass.items, to);
+      row += pass.logits;
+    }
   }
 
   void draw_on_device(Step& step) {
@@ -306,7 +349,8 @@ void CudaExecutor::load(const models::Plan& plan, const ops::WeightTable& weight
   check(cudaStreamCreateWithFlags(&s.stream, cudaStreamNonBlocking), "create a stream");
   s.network = std::make_unique<Network>(plan, weights, limits);
   s.graphs = std::make_unique<PassGraphs>(*s.network);
-  s.staging = std::make_unique<StagingRing>(16, 16384);
+  s.staging = std::make_unique<StagingRing>(
+      16, std::max<size_t>(16384, static_cast<size_t>(s.network->prompt_tokens()) * 4 * sizeof(int32_t)));
   s.tokens.assign(static_cast<size_t>(limits.max_slots), {});
   s.max_partitions = std::max(limits.max_context, 1) / kPartitionTokens + 1;
   const auto rows = static_cast<size_t>(std::max(limits.max_slots, kPassRows));

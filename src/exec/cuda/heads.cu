@@ -9,6 +9,12 @@ namespace {
 constexpr int32_t kHeadWarps = 4;
 constexpr int32_t kMaxDim = 512;
 
+/// Dimension i of a lane that reads `width` at a time.
+template <int WIDTH>
+__device__ int32_t place(int32_t i, int32_t lane) {
+  return (i / WIDTH * 32 + lane) * WIDTH + i % WIDTH;
+}
+
 /// One warp for each token and head: q heads, then k heads, then v heads. T: float4 where the dim is a
 /// multiple of 4, else float.
 template <class T>
@@ -20,33 +26,46 @@ __global__ void __launch_bounds__(kHeadWarps * 32) finish_head(const HeadsArgume
   const int32_t head = static_cast<int32_t>(blockIdx.y) * kHeadWarps + threadIdx.x / 32;
   const auto token = static_cast<int32_t>(blockIdx.x);
   // The pass's inputs and the tables were there before its first kernel.
-  const int32_t kv_heads = a.pool.kv_heads, dim = a.pool.dim, slot = a.pass->slots[token];
-  const int32_t position = a.pass->positions[token];
+  const int32_t kv_heads = a.pool.kv_heads, dim = a.pool.dim, slot = a.pass.slots[token];
+  const int32_t position = a.pass.positions[token];
   const int32_t block = slot < 0 ? 0 : block_of(a.tables, slot, a.pool.group, position);
-  await_previous();
-  if (head >= a.q_heads + 2 * kv_heads || slot < 0) return;
+  if (head >= a.q_heads + 2 * kv_heads || slot < 0) return await_previous();
   const bool is_q = head < a.q_heads, is_v = head >= a.q_heads + kv_heads;
   const int32_t own = is_q ? head : is_v ? head - a.q_heads - kv_heads : head - a.q_heads;
   const Product& product = is_q ? a.q : is_v ? a.v : a.k;
+  const float* norm = is_q ? a.q_norm : is_v ? nullptr : a.k_norm;
+  const float* bias = product.bias != nullptr ? product.bias + own * dim : nullptr;
   float* x = values[threadIdx.x / 32];
-  float squares = 0;
+  // Constants first: they need not wait.
+  float weights[kMaxDim / 32], biases[kMaxDim / 32];
+#pragma unroll
+  for (int32_t i = 0; i < kMaxDim / 32; ++i) {
+    const int32_t d = place<kWidth>(i, lane);
+    weights[i] = norm != nullptr && d < dim ? norm[d] : 1.0f;
+    biases[i] = bias != nullptr && d < dim ? bias[d] : 0.0f;
+  }
+  await_previous();
   for (int32_t d = lane * kWidth; d < dim; d += 32 * kWidth)
     *reinterpret_cast<T*>(x + d) = read_sums<T>(product.sums, token, product.first_column + own * dim + d);
   const float factor = row_factor(product.sums, token);
-  for (int32_t d = lane * kWidth; d < dim; d += 32 * kWidth)
-    for (int32_t i = d; i < d + kWidth; ++i) {
-      float y = __fmul_rn(x[i], factor);
-      if (product.bias != nullptr) y += product.bias[own * dim + i];
-      x[i] = y;
-      squares = fmaf(y, y, squares);
-    }
-  __syncwarp();
-  const float* norm = is_q ? a.q_norm : is_v ? nullptr : a.k_norm;
+  float squares = 0;
+#pragma unroll
+  for (int32_t i = 0; i < kMaxDim / 32; ++i) {
+    const int32_t d = place<kWidth>(i, lane);
+    if (d >= dim) continue;
+    const float y = fmaf(x[d], factor, biases[i]);
+    x[d] = y;
+    squares = fmaf(y, y, squares);
+  }
   if (norm != nullptr) {
     const float inverse = rsqrtf(sum_lanes(squares) / static_cast<float>(dim) + (is_q ? a.q_eps : a.k_eps));
-    for (int32_t d = lane; d < dim; d += 32) x[d] = x[d] * inverse * norm[d];
-    __syncwarp();
+#pragma unroll
+    for (int32_t i = 0; i < kMaxDim / 32; ++i) {
+      const int32_t d = place<kWidth>(i, lane);
+      if (d < dim) x[d] = x[d] * inverse * weights[i];
+    }
   }
+  __syncwarp();
   if (!is_v && a.rope.cos != nullptr) {
     const int32_t half_dims = a.rope.dims / 2;
     for (int32_t i = lane; i < half_dims; i += 32) {

@@ -167,11 +167,25 @@ void Network::allocate() {
                      cudaMemcpyHostToDevice),
           "copy rope");
     rope_freqs_.push_back(std::move(freqs));
-    const auto half = static_cast<size_t>(rope.dims / 2) * kPassRows;
+    const auto half = static_cast<size_t>(rope.dims / 2) * static_cast<size_t>(sizes.rows);
     ropes_.push_back({at, at + half, rope.dims, rope.interleaved});
     at += 2 * half;
   }
   prepare_linear();
+  const PromptMemory prompts = prompt_memory(plan_, limits_);
+  int32_t major = 0, minor = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "read the device");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), "read the device");
+  if (major != 9 || minor != 0 || prompts.tokens == 0) return;  // warpgroup instructions are this chip's only
+  prompts_.tokens = prompts.tokens;
+  prompts_.inputs = Memory::device(prompts.inputs);
+  prompts_.matrix = Memory::device(prompts.matrix);
+  prompts_.x = Memory::device(prompts.x);
+  check(cudaMemset(prompts_.x.as(), 0, prompts.x), "clear");
+  prompts_.exponents = Memory::device(prompts.exponents);
+  prompts_.sums = Memory::device(prompts.sums);
+  prompts_.pending = Memory::device(prompts.pending);
+  prompts_.attended = Memory::device(prompts.attended);
 }
 
 void Network::run(const PassShape& shape, cudaStream_t stream) {
@@ -181,10 +195,13 @@ void Network::run(const PassShape& shape, cudaStream_t stream) {
   stream_ = stream;
   pending_ = {};
   pending_of_ = nullptr;
-  for (size_t r = 0; r < ropes_.size(); ++r)
-    turn_table(inputs(), rope_freqs_[r].as<float>(), plan_.ropes[r].magnitude, ropes_[r], shape.tokens,
-               stream);
+  turn_tables(view(), shape.tokens);
   for (const Operation& operation : operations_) std::visit([this](const auto& op) { run(op); }, operation);
+}
+
+void Network::turn_tables(PassView view, int32_t tokens) {
+  for (size_t r = 0; r < ropes_.size(); ++r)
+    turn_table(view, rope_freqs_[r].as<float>(), plan_.ropes[r].magnitude, ropes_[r], tokens, stream_);
 }
 
 ActivationOut Network::activations(const TileShape& shape, int32_t index, int32_t rows) const {
@@ -231,7 +248,7 @@ Partials Network::normed_product(const TileMatrix& matrix, int32_t input, int32_
 }
 
 void Network::run(const Embed& op) {
-  embed({inputs(), last_tokens(), *op.matrix, op.op.scale, hidden_.as<float>()}, shape_.tokens, stream_);
+  embed({view(), last_tokens(), *op.matrix, op.op.scale, hidden_.as<float>()}, shape_.tokens, stream_);
 }
 
 void Network::run(const AttnIn& op) {
@@ -240,10 +257,15 @@ void Network::run(const AttnIn& op) {
   for (size_t i = 0; i < op.input.matrices.size(); ++i)
     sums.push_back(
         normed_product(*op.input.matrices[i], op.input.output_of[i], shape_.tokens, static_cast<int32_t>(i)));
+  HeadsArguments a = heads_of(op, sums);
+  a.pass = view();
+  finish_heads(a, shape_.tokens, stream_);
+}
+
+HeadsArguments Network::heads_of(const AttnIn& op, const std::vector<Partials>& sums) const {
   const int32_t q_width = op.op.q_heads * op.op.head_dim, kv_width = op.op.kv_heads * op.op.head_dim;
   const bool stacked = sums.size() == 1;
   HeadsArguments a;
-  a.pass = inputs();
   a.tables = tables_;
   a.q = {sums[0], 0, op.bias[0]};
   a.k = {sums[stacked ? 0 : 1], stacked ? q_width : 0, op.bias[1]};
@@ -256,12 +278,12 @@ void Network::run(const AttnIn& op) {
   a.pool = op.pool;
   a.q_heads = op.op.q_heads;
   a.q_out = q_.as<float>();
-  finish_heads(a, shape_.tokens, stream_);
+  return a;
 }
 
 void Network::run(const Attend& op) {
   AttendArguments a;
-  a.pass = inputs();
+  a.pass = view();
   a.tables = tables_;
   a.pool = op.pool;
   a.q = q_.as<float>();

@@ -1,5 +1,5 @@
 // A plan on the device: its weights, its cache and the kernels of one pass of up to 64 tokens, enqueued in
-// order. Knows no tickets and no steps. Engine thread, except load (loader thread).
+// order, or of a prompt pass. Knows no tickets and no steps. Engine thread, except load (loader thread).
 #pragma once
 
 #include <map>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/cuda/attention.h"
+#include "exec/cuda/prompt.h"
 #include "exec/cuda/weights.h"
 #include "exec/executor.h"
 
@@ -21,6 +22,14 @@ struct PassShape {
   auto operator<=>(const PassShape&) const = default;
 };
 
+/// A prompt pass: inputs lie behind each other in prompt_inputs(): tokens, slots and positions of each token,
+/// the tokens whose logits are wanted, the query tiles.
+struct PromptShape {
+  int32_t tokens = 0, logit_rows = 0, tiles = 0;
+
+  size_t ints() const { return static_cast<size_t>(tokens * 3 + logit_rows + tiles * 2); }
+};
+
 class Network {
  public:
   Network(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits);
@@ -32,8 +41,16 @@ class Network {
   /// Enqueues a pass over inputs(); its logits go to logits() [logit_rows, vocab].
   void run(const PassShape& shape, cudaStream_t stream);
 
+  /// Most tokens of a prompt pass; 0 where prompts too run in passes of run().
+  int32_t prompt_tokens() const { return prompts_.tokens; }
+  int32_t* prompt_inputs() { return prompts_.inputs.as<int32_t>(); }
+
+  /// Enqueues a prompt pass; its logits go to `logits` [logit_rows, vocab].
+  void run_prompt(const PromptShape& shape, float* logits, cudaStream_t stream);
+
+  PassView view() { return {inputs()->tokens, inputs()->slots, inputs()->positions}; }
   PassInputs* inputs() { return inputs_.as<PassInputs>(); }
-  const float* logits() const { return logits_.as<float>(); }
+  float* logits() { return logits_.as<float>(); }
   int32_t* last_tokens() { return last_tokens_.as<int32_t>(); }
   BlockTables tables() const { return tables_; }
 
@@ -107,6 +124,19 @@ class Network {
   Partials product(const TileMatrix& matrix, int32_t input, int32_t rows, int32_t buffer);
   Partials normed_product(const TileMatrix& matrix, int32_t input, int32_t rows, int32_t buffer);
   ActivationOut activations(const TileShape& shape, int32_t index, int32_t rows) const;
+  HeadsArguments heads_of(const AttnIn& op, const std::vector<Partials>& sums) const;
+  void turn_tables(PassView view, int32_t tokens);
+
+  void run_prompt(const Embed& op);
+  void run_prompt(const AttnIn& op);
+  void run_prompt(const Attend& op);
+  void run_prompt(const Project& op);
+  void run_prompt(const Mlp& op);
+  void run_prompt(const Head& op);
+  void prepare_prompt(const Norm& norm);
+  DenseActivations prompt_activations(int32_t cols) const;
+  Partials prompt_product(const TileMatrix& matrix, float* out);
+  std::vector<Partials> prompt_products(const Input& input);
 
   const models::Plan& plan_;
   const ops::WeightTable& weights_;
@@ -126,7 +156,16 @@ class Network {
   BlockTables tables_;
   int32_t max_partitions_ = 1;
 
+  struct Prompts {
+    int32_t tokens = 0;
+    Memory inputs, matrix, x, exponents, sums, pending, attended;
+  };
+  Prompts prompts_;
+
   // Of the pass that is being enqueued.
+  PromptShape prompt_;
+  PassView prompt_view_;
+  float* prompt_logits_ = nullptr;
   PassShape shape_;
   cudaStream_t stream_ = nullptr;
   Partials pending_;

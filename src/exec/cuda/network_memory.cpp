@@ -5,11 +5,14 @@
 
 #include "exec/cuda/kv_layout.h"
 #include "exec/cuda/linear.h"
+#include "exec/cuda/prompt.h"
 #include "exec/cuda/rows.h"
 #include "exec/cuda/weights.h"
 
 namespace penstock::exec::cuda {
 namespace {
+
+constexpr int32_t kMaxPromptTokens = 4096;
 
 /// Every matrix as it may be laid out: alone, and stacked with those that share its input.
 std::vector<TileShape> shapes_of(const models::Plan& plan, const ops::WeightTable& weights, bool exact) {
@@ -57,6 +60,46 @@ size_t activation_bytes(const TileShape& shape) {
 
 }  // namespace
 
+PromptMemory prompt_memory(const models::Plan& plan, const Limits& limits) {
+  PromptMemory m;
+  if (limits.exact) return m;
+  const int32_t tokens = std::min(round_up(limits.max_batch_tokens, kDenseTokens), kMaxPromptTokens);
+  const auto rows = static_cast<size_t>(tokens);
+  const auto spec = [&](ops::WeightId id) { return plan.weights[static_cast<size_t>(id)]; };
+  // Matrices side by side over one input.
+  const auto add = [&](std::initializer_list<ops::WeightId> ids) {
+    size_t width = 0;
+    for (const ops::WeightId id : ids) {
+      width += static_cast<size_t>(round_up(static_cast<int32_t>(spec(id).rows), kTileRows));
+      m.x = std::max(m.x, dense_bytes(tokens, static_cast<int32_t>(spec(id).cols)));
+    }
+    const auto cols = static_cast<int32_t>(spec(*ids.begin()).cols);
+    m.matrix = std::max(m.matrix, dense_bytes(static_cast<int32_t>(width), cols));
+    m.sums = std::max(m.sums, rows * width * sizeof(float));
+  };
+  for (const ops::Operation& operation : plan.operations) {
+    if (const auto* in = std::get_if<ops::AttnIn>(&operation)) {
+      add({in->q.weight, in->k.weight, in->v.weight});
+    } else if (const auto* attend = std::get_if<ops::Attend>(&operation)) {
+      KvLayerPool pool;
+      pool.dim = attend->head_dim;
+      if (!has_prompt_attention(pool)) return {};
+      m.attended = std::max(m.attended,
+                            rows * static_cast<size_t>(attend->q_heads * attend->head_dim) * sizeof(float));
+    } else if (const auto* project = std::get_if<ops::Project>(&operation)) {
+      add({project->linear.weight});
+    } else if (const auto* mlp = std::get_if<ops::Mlp>(&operation)) {
+      add({mlp->gate.weight, mlp->up.weight});
+      add({mlp->down.weight});
+    }
+  }
+  m.tokens = tokens;
+  m.inputs = rows * 6 * sizeof(int32_t);
+  m.exponents = rows * sizeof(int32_t);
+  m.pending = rows * static_cast<size_t>(round_up(plan.hidden, kTileRows)) * sizeof(float);
+  return m;
+}
+
 PassMemory pass_memory(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits) {
   PassMemory m;
   for (const TileShape& shape : shapes_of(plan, weights, limits.exact)) {
@@ -67,18 +110,20 @@ PassMemory pass_memory(const models::Plan& plan, const ops::WeightTable& weights
   m.blocks_per_slot = context / kBlockTokens + 2;
   m.partitions = context / kPartitionTokens + 1;
   constexpr auto kRows = static_cast<size_t>(kPassRows);
-  m.hidden = kRows * static_cast<size_t>(plan.hidden) * sizeof(float);
+  m.rows = std::max(kPassRows, prompt_memory(plan, limits).tokens);
+  const auto rows = static_cast<size_t>(m.rows);
+  m.hidden = rows * static_cast<size_t>(plan.hidden) * sizeof(float);
   m.logits = kRows * static_cast<size_t>(plan.vocab) * sizeof(float);
   for (const ops::Operation& operation : plan.operations) {
     const auto* attend = std::get_if<ops::Attend>(&operation);
     if (attend == nullptr) continue;
     const auto heads = static_cast<size_t>(attend->q_heads), dim = static_cast<size_t>(attend->head_dim);
-    m.q = std::max(m.q, kRows * heads * dim * sizeof(float));
+    m.q = std::max(m.q, rows * heads * dim * sizeof(float));
     const size_t pieces = kRows * heads * static_cast<size_t>(m.partitions);
     m.pieces = std::max(m.pieces, pieces * dim * sizeof(float));
     m.piece_sums = std::max(m.piece_sums, pieces * sizeof(float2));
   }
-  for (const ops::Rope& rope : plan.ropes) m.ropes += kRows * static_cast<size_t>(rope.dims) * sizeof(float);
+  for (const ops::Rope& rope : plan.ropes) m.ropes += rows * static_cast<size_t>(rope.dims) * sizeof(float);
   return m;
 }
 
@@ -91,8 +136,9 @@ MemoryPlan plan_memory(const models::Plan& plan, const ops::WeightTable& weights
                                  (limits.exact ? 4 : 2));
   const PassMemory pass = pass_memory(plan, weights, limits);
   memory.slot_bytes = plan.kv_groups.size() * static_cast<size_t>(pass.blocks_per_slot + 1) * sizeof(int32_t);
-  memory.scratch_bytes = pass.hidden + pass.q + pass.pieces + pass.piece_sums + pass.logits + pass.ropes +
-                         kMaxOutputs * pass.activations + (kMaxOutputs + 1) * pass.sums;
+  memory.scratch_bytes = prompt_memory(plan, limits).total() + pass.hidden + pass.q + pass.pieces +
+                         pass.piece_sums + pass.logits + pass.ropes + kMaxOutputs * pass.activations +
+                         (kMaxOutputs + 1) * pass.sums;
   return memory;
 }
 

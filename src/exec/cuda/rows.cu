@@ -1,5 +1,6 @@
 // Embedding, norms and gates.
 #include "exec/cuda/activation_code.h"
+#include "exec/cuda/gate_code.h"
 #include "exec/cuda/launch.h"
 
 namespace penstock::exec::cuda {
@@ -21,19 +22,19 @@ __global__ void edit_tables(const DeviceEdit* edits, int32_t n, BlockTables tabl
 __global__ void embed_rows(TableRow a) {
   allow_next();
   await_previous();
-  const int32_t token = blockIdx.x, slot = a.pass->slots[token];
-  const int32_t given = a.pass->tokens[token];
+  const int32_t token = blockIdx.x, slot = a.pass.slots[token];
+  const int32_t given = a.pass.tokens[token];
   const int32_t id = slot < 0 ? 0 : given < 0 ? a.last_tokens[slot] : given;
   const int32_t width = a.table.shape.cols;
   for (int32_t c = blockIdx.y * blockDim.x + threadIdx.x; c < width; c += gridDim.y * blockDim.x)
     a.hidden[static_cast<size_t>(token) * width + c] = read_element(a.table, id, c) * a.scale;
 }
 
-__global__ void turn_rows(const PassInputs* pass, const float* inv_freq, float magnitude, RopeTable out) {
+__global__ void turn_rows(PassView pass, const float* inv_freq, float magnitude, RopeTable out) {
   allow_next();
   await_previous();
   const int32_t half_dims = out.dims / 2;
-  const auto position = static_cast<float>(pass->positions[blockIdx.x]);
+  const auto position = static_cast<float>(pass.positions[blockIdx.x]);
   for (int32_t i = threadIdx.x; i < half_dims; i += blockDim.x) {
     const size_t at = static_cast<size_t>(blockIdx.x) * half_dims + i;
     float sine, cosine;
@@ -148,12 +149,6 @@ __global__ void __launch_bounds__(256) norm_chunk(const NormArguments a) {
   }
 }
 
-__device__ float activate(ops::Activation activation, float x) {
-  if (activation == ops::Activation::kSilu) return x / (1.0f + expf(-x));
-  if (activation == ops::Activation::kGelu) return 0.5f * x * (1.0f + erff(x * 0.70710678f));
-  return 0.5f * x * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
-}
-
 /// One block of 8 warps for each row and chunk.
 __global__ void __launch_bounds__(256) gate_chunk(const GateArguments a) {
   __shared__ float maxima[8];
@@ -216,7 +211,7 @@ void embed(const TableRow& arguments, int32_t tokens, cudaStream_t stream) {
   launch(embed_rows, {dim3(static_cast<unsigned>(tokens), blocks), 256}, stream, arguments);
 }
 
-void turn_table(const PassInputs* pass, const float* inv_freq, float magnitude, RopeTable out, int32_t tokens,
+void turn_table(PassView pass, const float* inv_freq, float magnitude, RopeTable out, int32_t tokens,
                 cudaStream_t stream) {
   launch(turn_rows, {static_cast<unsigned>(tokens), 64}, stream, pass, inv_freq, magnitude, out);
 }

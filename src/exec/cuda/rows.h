@@ -17,6 +17,11 @@ struct PassInputs {
   int32_t logit_tokens[kPassRows];  // tokens of the pass whose logits are wanted
 };
 
+/// Tokens of a pass on the device.
+struct PassView {
+  const int32_t *tokens = nullptr, *slots = nullptr, *positions = nullptr;
+};
+
 /// Block `index` of a slot's table in a group becomes `block`.
 struct DeviceEdit {
   int32_t slot, group, index, block;
@@ -71,7 +76,7 @@ struct KvLayerPool {
 };
 
 struct HeadsArguments {
-  const PassInputs* pass = nullptr;
+  PassView pass;
   BlockTables tables;
   Product q, k, v;
   const float *q_norm = nullptr, *k_norm = nullptr;
@@ -92,7 +97,7 @@ struct GateArguments {
 };
 
 struct TableRow {
-  const PassInputs* pass = nullptr;
+  PassView pass;
   const int32_t* last_tokens = nullptr;  // [slots]
   TileMatrix table;
   float scale = 1;
@@ -101,7 +106,7 @@ struct TableRow {
 
 void apply_edits(const DeviceEdit* edits, int32_t n, BlockTables tables, cudaStream_t stream);
 void embed(const TableRow& arguments, int32_t tokens, cudaStream_t stream);
-void turn_table(const PassInputs* pass, const float* inv_freq, float magnitude, RopeTable out, int32_t tokens,
+void turn_table(PassView pass, const float* inv_freq, float magnitude, RopeTable out, int32_t tokens,
                 cudaStream_t stream);
 /// True: the outputs lack the division by the root mean square, and `squares` says what it is.
 bool norm_rows(const NormArguments& arguments, int32_t rows, cudaStream_t stream);

@@ -1,0 +1,31 @@
+// Places within dense tiles. Device code.
+#pragma once
+
+#include "exec/cuda/dense.h"
+#include "exec/cuda/device_code.h"
+
+namespace penstock::exec::cuda {
+
+/// Position of a column (even) within its tile: a lane of the weight tiles' fragments has 16 in a row.
+__device__ inline int32_t dense_position(int32_t col) {
+  return col % 8 / 2 * 16 + col / 16 * 4 + col % 16 / 8 * 2;
+}
+
+/// Byte of 16-byte piece `piece` of row `row` of a tile: pieces are swapped by the row's number.
+__device__ inline int32_t dense_piece(int32_t row, int32_t piece) {
+  return row * 128 + (piece ^ (row % 8)) * 16;
+}
+
+__device__ inline uint8_t* dense_tile(uint8_t* data, int32_t col_blocks, int32_t row, int32_t col_block) {
+  return data + (static_cast<size_t>(row / kDenseTileRows) * col_blocks + col_block) * kDenseTileBytes;
+}
+
+/// Columns 2 lane and 2 lane + 1 of a tile.
+__device__ inline void write_dense(uint8_t* data, int32_t col_blocks, int32_t row, int32_t col_block,
+                                   half2 value) {
+  const int32_t position = dense_position(threadIdx.x % 32 * 2), own = row % kDenseTileRows;
+  uint8_t* tile = dense_tile(data, col_blocks, row, col_block);
+  *reinterpret_cast<half2*>(tile + dense_piece(own, position / 8) + position % 8 * 2) = value;
+}
+
+}  // namespace penstock::exec::cuda

@@ -1,0 +1,98 @@
+// The prompts' multiplication on matrices of every format of the fixtures, against float64; and the same bits
+// for few tokens as for many.
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "exec/cuda/cuda_executor.h"
+#include "exec/cuda/prompt.h"
+#include "exec/cuda/weights.h"
+#include "models/fixture.h"
+#include "quant/format.h"
+
+namespace penstock::exec::cuda {
+namespace {
+
+class CudaDenseTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (CudaExecutor::devices() == 0) GTEST_SKIP() << "skipped: no CUDA device";
+  }
+
+  /// matrix times the first `tokens` rows of x.
+  static std::vector<float> multiply(const TileMatrix& matrix, const std::vector<float>& x, int32_t tokens) {
+    const TileShape& shape = matrix.shape;
+    const auto width = static_cast<size_t>(shape.padded_rows());
+    const Memory rows = Memory::device(x.size() * 4),
+                 packed = Memory::device(dense_bytes(tokens, shape.cols)),
+                 exponents = Memory::device(static_cast<size_t>(tokens) * 4),
+                 expanded = Memory::device(dense_bytes(shape.padded_rows(), shape.cols)),
+                 out = Memory::device(static_cast<size_t>(tokens) * width * 4);
+    check(cudaMemcpy(rows.as(), x.data(), x.size() * 4, cudaMemcpyHostToDevice), "copy");
+    check(cudaMemset(packed.as(), 0, packed.bytes()), "clear");
+    check(cudaMemset(out.as(), 0xff, out.bytes()), "clear");
+    const DenseActivations activations{packed.as<uint8_t>(), exponents.as<int32_t>(), shape.cols};
+    prompt_pack(rows.as<float>(), activations, tokens, nullptr);
+    expand_matrix(matrix, expanded.as<uint8_t>(), nullptr);
+    multiply_dense({expanded.as<uint8_t>(), activations, out.as<float>(), shape.padded_rows(), tokens,
+                    shape.padded_rows(), matrix.factor},
+                   nullptr);
+    std::vector<float> result(static_cast<size_t>(tokens) * width);
+    check(cudaMemcpy(result.data(), out.as(), result.size() * 4, cudaMemcpyDeviceToHost), "copy");
+    return result;
+  }
+};
+
+TEST_P(CudaDenseTest, EveryMatrix) {
+  const models::Fixture fixture(std::filesystem::path(PENSTOCK_SOURCE_DIR) / "tests/models" / GetParam());
+  const models::ModelFiles files = fixture.open();
+  WeightLoader loader(false);
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  constexpr int32_t kTokens = 300;
+  size_t checked = 0;
+  for (size_t w = 0; w < files.weights.size() && checked < 8; ++w) {
+    if (files.plan.weights[w].vector) continue;
+    ++checked;
+    const quant::Matrix& matrix = files.weights[w];
+    const DeviceMatrix device = loader.load({{&matrix}});
+    const auto cols = static_cast<size_t>(matrix.cols),
+               width = static_cast<size_t>(device.tiles.shape.padded_rows());
+    std::vector<float> x(kTokens * cols), row(cols);
+    for (float& v : x) v = normal(random);
+    const std::vector<float> many = multiply(device.tiles, x, kTokens), few = multiply(device.tiles, x, 5);
+    EXPECT_EQ(std::memcmp(many.data(), few.data(), few.size() * 4), 0) << files.plan.weights[w].name;
+    double error = 0, size = 0;
+    for (int64_t r = 0; r < matrix.rows; ++r) {
+      matrix.format->dequantize(matrix, r, row);
+      for (size_t t = 0; t < kTokens; ++t) {
+        double sum = 0;
+        for (size_t c = 0; c < cols; ++c) sum += double{row[c]} * x[t * cols + c];
+        const double own = many[t * width + static_cast<size_t>(r)];
+        error += (own - sum) * (own - sum);
+        size += sum * sum;
+      }
+    }
+    EXPECT_LT(std::sqrt(error / size), 1e-3) << files.plan.weights[w].name;
+  }
+  EXPECT_GT(checked, 2u);
+}
+
+std::vector<std::string> fixtures() {
+  std::vector<std::string> names;
+  for (const auto& folder : models::Fixture::folders()) names.push_back(folder.filename().string());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaDenseTest, testing::ValuesIn(fixtures()), [](const auto& info) {
+  std::string name = info.param;
+  for (char& c : name)
+    if (c == '-') c = '_';
+  return name;
+});
+
+}  // namespace
+}  // namespace penstock::exec::cuda
