@@ -1,8 +1,7 @@
 // Times the kernels of the CUDA executor without the engine, on a model of random weights:
-// cuda_passes [--shape 8b|1.5b] [--linears [--copies N]] [--pass TOKENS:CONTEXT]...
-// [--profile]. Few copies of a matrix stay in the cache. A pass is one token of
-// each of TOKENS sequences at position CONTEXT with its logits, replayed as a graph; --profile runs each once
-// between cudaProfilerStart and cudaProfilerStop, for a profiler that reads kernels.
+// cuda_passes [--shape 8b|1.5b] [--linears [--copies N]] [--pass TOKENS:CONTEXT]... [--profile]. Few copies of a
+// matrix stay in the cache. A pass is one token of each of TOKENS sequences at position CONTEXT with its logits,
+// replayed as a graph; --profile runs each once without a graph, for a profiler that reads kernels.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
