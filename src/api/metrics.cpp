@@ -77,7 +77,7 @@ std::string render_metrics(const serve::Service& service, const Meters& meters) 
     page.sample("http_responses_total", "{class=\"" + std::to_string(i) + "xx\"}",
                 meters.responses_by_class[i]);
   }
-  page.counter("model_loads_total", "Models that were loaded", 1);
+  page.counter("model_loads_total", "Models that were loaded", serve::Service::models_loaded());
   const auto uptime = std::chrono::steady_clock::now() - meters.started;
   page.gauge("uptime_seconds", "Time since the start",
              static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(uptime).count()));

@@ -30,6 +30,14 @@ http::Limits limits_of(const config::Settings& settings) {
   return limits;
 }
 
+http::ServerOptions addresses_of(const config::Settings& settings) {
+  http::ServerOptions options;
+  options.host = settings.host;
+  options.port = settings.unix_socket.empty() ? static_cast<int>(settings.port) : -1;
+  options.unix_socket = settings.unix_socket;
+  return options;
+}
+
 AccessOptions access_of(const config::Settings& settings) {
   AccessOptions options{read_api_key(settings), settings.cors_origins};
   if (options.api_key.empty() && settings.unix_socket.empty() && !is_loopback(settings.host)) {
@@ -54,6 +62,11 @@ std::string read_api_key(const config::Settings& settings) {
   return key;
 }
 
+void check_settings(const config::Settings& settings) {
+  access_of(settings);
+  http::try_addresses(addresses_of(settings));
+}
+
 ApiServer::ApiServer(const config::Settings& settings, serve::Service& service)
     : service_(service), access_(access_of(settings)) {
   http::Router router;
@@ -62,10 +75,7 @@ ApiServer::ApiServer(const config::Settings& settings, serve::Service& service)
 }
 
 http::ServerOptions ApiServer::options(const config::Settings& settings) {
-  http::ServerOptions options;
-  options.host = settings.host;
-  options.port = settings.unix_socket.empty() ? static_cast<int>(settings.port) : -1;
-  options.unix_socket = settings.unix_socket;
+  http::ServerOptions options = addresses_of(settings);
   options.limits = limits_of(settings);
   options.io_threads = static_cast<int>(settings.io_threads);
   options.error_response = [](const Error& error, const http::Request&) {

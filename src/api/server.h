@@ -13,6 +13,9 @@
 
 namespace penstock::api {
 
+/// What would keep a server from starting, whatever its model: throws as ApiServer and its start() would.
+void check_settings(const config::Settings& settings);
+
 class ApiServer {
  public:
   /// Reads the key file. Throws Error(kInvalidRequest) for an empty key and for an address other than

@@ -51,6 +51,7 @@ int run(const Program& program, const config::Settings& settings, const std::str
         const std::string& engine) {
   // Before any thread starts: threads inherit the blocked signals.
   const api::ShutdownSignals signals;
+  api::check_settings(settings);  // before minutes of download and loading
   const auto model = engine.empty() ? load(program, settings, name) : scripted_model(engine);
   serve::Service service(model);
   api::ApiServer server(settings, service);

@@ -42,6 +42,16 @@ struct IoThread {
 
 }  // namespace
 
+void try_addresses(const ServerOptions& options) {
+  net::io_context context;
+  Listener listener(
+      context, [&]() -> net::io_context& { return context; },
+      [](net::io_context&, Socket, const std::string&) {});
+  if (options.port >= 0) listener.bind_tcp(options.host, options.port);
+  if (!options.unix_socket.empty()) listener.bind_unix(options.unix_socket);
+  listener.close();
+}
+
 class Server::Impl {
  public:
   Impl(ServerOptions options, Router router) : state_(std::make_shared<ServerState>()) {

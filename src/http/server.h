@@ -48,6 +48,10 @@ struct ServerOptions {
   std::function<std::optional<Response>(const Request&)> gate;
 };
 
+/// Binds the addresses of `options` and lets go of them: throws as start() would, before long work is done
+/// for a server that cannot start.
+void try_addresses(const ServerOptions& options);
+
 class Server {
  public:
   Server(ServerOptions options, Router router);

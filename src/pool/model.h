@@ -1,6 +1,7 @@
 // A model that is ready to serve: its names, its codec, its generator and its defaults.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,5 +27,8 @@ struct Model {
   std::shared_ptr<text::Codec> codec;
   std::shared_ptr<engine::Generator> generator;
 };
+
+/// Models that this process has loaded. Any thread.
+inline std::atomic<uint64_t> n_models_loaded = 0;
 
 }  // namespace penstock::pool

@@ -53,6 +53,7 @@ class Service {
   ModelCard model(std::string_view name) const;
 
   Counters counters() const { return shared_->tally.values(); }
+  static uint64_t models_loaded() { return pool::n_models_loaded; }
   engine::Counters engine_counters() const { return shared_->model->generator->counters(); }
 
   /// From now on submit() throws Error(kUnavailable); what runs goes on.

@@ -4,6 +4,7 @@ import socket
 import subprocess
 
 import pytest
+from model_folder import llama, write_model
 from scripted_server import binary
 
 
@@ -78,6 +79,18 @@ def test_ML_16_port_in_use(tmp_path):
         taken.listen()
         port = str(taken.getsockname()[1])
         assert port in failing_start(tmp_path, "--port", port)
+
+
+def test_ML_16_what_keeps_a_server_from_starting_is_found_before_the_model_is_loaded(penstock, tmp_path):
+    folder = write_model(tmp_path / "tiny", llama())
+    (tmp_path / "key").write_text("\n")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        for arguments, said in ((["--port", str(taken.getsockname()[1])], "--port"), (["--port", "0", "--host", "0.0.0.0"], "API key"),
+                                (["--port", "0", "--api-key-file", str(tmp_path / "key")], "expected a key")):
+            out = penstock("serve", folder, *arguments, check=False)
+            assert out.returncode != 0 and said in out.stderr and "loading" not in out.stderr, out.stderr
 
 
 def test_SE_21_request_ids(hello):
