@@ -10,9 +10,8 @@ void OwnedOutput::one_by_one(int32_t n, const std::function<void(int32_t)>& row)
   for (int32_t i = 0; i < n; ++i) row(i);
 }
 
-void OwnedOutput::draw(const SampleBatch& batch, std::span<const LogitRow> rows,
-                       std::span<const float> logits, int32_t vocab, std::span<SlotTokens> slots,
-                       const Each& each) {
+void OwnedOutput::draw(const SampleBatch& batch, std::span<const LogitRow> rows, std::span<float> logits,
+                       Vocab vocab, std::span<SlotTokens> slots, const Each& each) {
   const size_t n = batch.rows.size();
   tokens_.assign(n, -1);
   logprobs_.assign(n, 0);
@@ -20,12 +19,16 @@ void OwnedOutput::draw(const SampleBatch& batch, std::span<const LogitRow> rows,
   errors_.assign(n, RowError::kNone);
   logits_.clear();
   const auto row_logits = [&](size_t i) {
-    const auto offset = static_cast<size_t>(batch.rows[i].logit_row) * static_cast<size_t>(vocab);
-    return logits.subspan(offset, static_cast<size_t>(vocab));
+    const auto size = static_cast<size_t>(vocab.size);
+    return logits.subspan(static_cast<size_t>(batch.rows[i].logit_row) * size, size);
   };
   each(static_cast<int32_t>(n), [&](int32_t row) {
     const auto i = static_cast<size_t>(row);
     const LogitRow& from = rows[static_cast<size_t>(batch.rows[i].logit_row)];
+    if (!batch.rows[i].host_logits) {
+      const std::span<float> padding = row_logits(i).subspan(static_cast<size_t>(vocab.drawable));
+      std::fill(padding.begin(), padding.end(), -std::numeric_limits<float>::infinity());
+    }
     draw_row(i, batch, from, row_logits(i), slots[static_cast<size_t>(from.slot)]);
   });
   for (size_t i = 0; i < n; ++i)

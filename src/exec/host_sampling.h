@@ -17,15 +17,25 @@ struct LogitRow {
   int32_t next_position = 0;  // of the token that this row draws
 };
 
+/// Columns of a logit row, and how many of them, from the first, are tokens that may be drawn.
+struct Vocab {
+  int32_t size = 0;
+  int32_t drawable = 0;
+
+  Vocab(int32_t size, const Limits& limits)
+      : size(size),
+        drawable(limits.vocab_tokens > 0 && limits.vocab_tokens < size ? limits.vocab_tokens : size) {}
+};
+
 /// Owns what a StepOutput shows. view() stays valid until the next draw.
 class OwnedOutput {
  public:
   /// Draws every row of `batch` from `logits` [rows, vocab] and counts it in its slot's tokens. A row without
-  /// a finite logit fails alone.
+  /// a finite logit fails alone. The logits of tokens that may not be drawn become minus infinity.
   /// `each(n, row)` calls row(0) .. row(n - 1), at once if it has threads for them; a slot has one row.
   using Each = std::function<void(int32_t n, const std::function<void(int32_t)>& row)>;
-  void draw(const SampleBatch& batch, std::span<const LogitRow> rows, std::span<const float> logits,
-            int32_t vocab, std::span<SlotTokens> slots, const Each& each = one_by_one);
+  void draw(const SampleBatch& batch, std::span<const LogitRow> rows, std::span<float> logits, Vocab vocab,
+            std::span<SlotTokens> slots, const Each& each = one_by_one);
 
   const StepOutput& view();
 

@@ -54,6 +54,7 @@ void ReferenceExecutor::load(const models::Plan& plan, const ops::WeightTable& w
                              const Limits& limits) {
   plan_ = &plan;
   weights_ = std::make_unique<ops::ReferenceWeights>(weights);
+  limits_ = limits;
   slots_.assign(static_cast<size_t>(limits.max_slots), {});
   tokens_.assign(static_cast<size_t>(limits.max_slots), {});
   for (const auto& layer : plan.kv_layers) {
@@ -157,7 +158,7 @@ void ReferenceExecutor::attend(Slot& slot, const ops::Attend& op, TokenRun& run)
 
 void ReferenceExecutor::sample(Ticket ticket, const SampleBatch& batch) {
   Step& step = steps_.at(ticket);
-  step.output.draw(batch, step.rows, step.logits, plan_->vocab, tokens_);
+  step.output.draw(batch, step.rows, step.logits, {plan_->vocab, limits_}, tokens_);
 }
 
 const StepOutput& ReferenceExecutor::wait(Ticket ticket) {

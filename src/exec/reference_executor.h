@@ -39,6 +39,7 @@ class ReferenceExecutor : public Executor {
 
   Caps caps_;
   const models::Plan* plan_ = nullptr;
+  Limits limits_;
   std::unique_ptr<ops::ReferenceWeights> weights_;
   std::vector<std::vector<float>> blocks_;  // of each KV layer: [block][position][keys, values]
   std::vector<Slot> slots_;

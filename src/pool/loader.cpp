@@ -79,7 +79,8 @@ engine::EngineOptions engine_options(const LoadOptions& options, const LoadedExe
   return engine;
 }
 
-LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions& options) {
+LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions& options,
+                             int32_t vocab_tokens) {
   LoadedExecutor loaded;
   loaded.context_length = options.context_length == 0 ? files.plan.max_position : options.context_length;
   if (loaded.context_length > files.plan.max_position) {
@@ -93,6 +94,7 @@ LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions&
   limits.max_context = loaded.context_length;
   limits.threads = options.threads;
   limits.exact = options.exact;
+  limits.vocab_tokens = vocab_tokens;
   const auto order = executor_order(options.executor);
   for (const std::string& name : order) {
     try {
@@ -121,7 +123,7 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   for (const auto& warning : text.warnings) base::log::warn("{}", warning);
   for (const auto& key : files.spec.unknown_keys)
     base::log::warn("config.json: {} is not known and not used", key);
-  LoadedExecutor loaded = load_executor(files, options);
+  LoadedExecutor loaded = load_executor(files, options, text.codec->vocab_size());
   auto model = std::make_shared<Model>();
   model->id = options.name;
   model->names = options.names;
@@ -139,6 +141,7 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   const engine::EngineOptions engine = engine_options(options, loaded);
   resident->engine = std::make_unique<engine::Engine>(std::move(loaded.executor), files.plan, engine);
   model->generator = std::shared_ptr<engine::Generator>(resident, resident->engine.get());
+  ++n_models_loaded;
   return model;
 }
 

@@ -41,8 +41,9 @@ struct LoadedExecutor {
 };
 
 /// Tries the executors of `options.executor` in order; each takes the plan whole or not at all. `files` must
-/// outlive it.
-LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions& options);
+/// outlive it. Ids from `vocab_tokens` on are never drawn; 0: all may be.
+LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions& options,
+                             int32_t vocab_tokens = 0);
 
 /// What the engine needs to know of a loaded executor.
 engine::EngineOptions engine_options(const LoadOptions& options, const LoadedExecutor& loaded);

@@ -1,5 +1,6 @@
 """Odd model folders and names at the command line (ML)."""
 import json
+import math
 import os
 import shutil
 
@@ -225,6 +226,27 @@ def test_TK_08_an_ordinary_token_does_not_end_the_answer(tmp_path, serve):
     assert forced(server, 34) == ('"""', "length", 3)
     assert forced(server, 257) == ("", "stop", 0)
     assert "ordinary text" in server.log_path.read_text()
+
+
+def test_TK_11_ids_that_pad_the_head_are_never_drawn(penstock, tmp_path, serve):
+    """The head has 260 rows, the tokenizer 258 tokens."""
+    folder = write_model(tmp_path / "padded", llama())
+    server = serve(folder)
+    assert server.chat("hi", logit_bias={"258": 100}).error["param"] == "logit_bias"
+    for executor in ("cpu", "mlx") if "mlx" in penstock("doctor").stdout else ("cpu",):
+        for seed in "123":
+            out = penstock("generate", folder, "hi", "--json", "--temperature", "1", "--ignore-eos", "--seed", seed,
+                           "--max-tokens", "200", "--executor", executor)
+            assert max(json.loads(out.stdout)["tokens"]) < 258
+
+
+def test_TK_13_log_probabilities_of_all_tokens_sum_to_one(tmp_path, serve):
+    server = serve(write_model(tmp_path / "even", llama()))
+    for temperature in (0, 0.3, 2):
+        got = server.chat("hi", temperature=temperature, seed=1, max_tokens=4, ignore_eos=True, logprobs=True, top_logprobs=20)
+        for entry in got.json["choices"][0]["logprobs"]["content"]:
+            for one in [entry, *entry["top_logprobs"]]:
+                assert abs(one["logprob"] + math.log(258)) < 1e-4, "258 equal tokens, natural logarithm, whatever the temperature"
 
 
 def test_TK_15_a_folder_without_tokenizer_json_says_so(penstock, tmp_path):

@@ -229,7 +229,7 @@ void CpuExecutor::require_ticket(Ticket ticket) const {
 void CpuExecutor::sample(Ticket ticket, const SampleBatch& batch) {
   require_ticket(ticket);
   if (failure_ != nullptr) return;
-  output_.draw(batch, logit_rows_, context_->logits, context_->plan->vocab, tokens_,
+  output_.draw(batch, logit_rows_, context_->logits, {context_->plan->vocab, limits_}, tokens_,
                [this](int32_t n, const std::function<void(int32_t)>& row) {
                  if (n == 1) return row(0);
                  pool_->run([&](int32_t) {

@@ -260,7 +260,7 @@ struct CudaExecutor::State {
     const auto n = static_cast<int32_t>(rows.size());
     staging->copy(draw_rows.as(), rows.data(), rows.size() * sizeof(DrawRow), stream);
     draw({draw_rows.as<DrawRow>(), logits, draw_blocks.as<DrawBlock>(), draw_results.as<DrawResult>(),
-          network->last_tokens(), plan->vocab},
+          network->last_tokens(), plan->vocab, Vocab(plan->vocab, limits).drawable},
          n, stream);
     check(cudaMemcpyAsync(step.results.as(), draw_results.as(), rows.size() * sizeof(DrawResult),
                           cudaMemcpyDeviceToHost, stream),
@@ -275,7 +275,7 @@ struct CudaExecutor::State {
     check(cudaStreamSynchronize(stream), "step");
     for (auto& [ticket, other] : steps)
       if (&other != &step) collect(other);
-    step.host.draw(batch, step.rows, host, plan->vocab, tokens);
+    step.host.draw(batch, step.rows, host, {plan->vocab, limits}, tokens);
     step.view = step.host.view();
     std::vector<int32_t> list;
     for (const SampleRow& s : step.draws) list.push_back(step.rows[static_cast<size_t>(s.logit_row)].slot);

@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kThreads) scan_logits(const DrawArguments a) {
   const int32_t first = static_cast<int32_t>(blockIdx.x) * kDrawCols;
   Best best{-INFINITY, INT32_MAX};
   bool bad = false;
-  for (int32_t c = first + threadIdx.x; c < min(first + kDrawCols, a.vocab); c += kThreads) {
+  for (int32_t c = first + threadIdx.x; c < min(first + kDrawCols, a.drawable); c += kThreads) {
     const float v = logits[c];
     bad |= !(v <= 3.402823466e38f);
     best.take(v, c);
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kThreads) draw_logits(const DrawArguments a) {
   Best best{noisy ? gumbel_of(noise_bits(key, top.token)) : 0, top.token};
   const int32_t first = static_cast<int32_t>(blockIdx.x) * kDrawCols;
   float sum = 0;
-  for (int32_t c = first + threadIdx.x; c < min(first + kDrawCols, a.vocab); c += kThreads) {
+  for (int32_t c = first + threadIdx.x; c < min(first + kDrawCols, a.drawable); c += kThreads) {
     const float v = logits[c];
     sum += exp2f((v - top.value) * 1.44269504f);
     if (!noisy || !(v > -INFINITY)) continue;

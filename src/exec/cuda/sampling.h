@@ -45,6 +45,7 @@ struct DrawArguments {
   DrawResult* results = nullptr;   // [rows]
   int32_t* last_tokens = nullptr;  // [slots]
   int32_t vocab = 0;
+  int32_t drawable = 0;  // of the vocab, from the first: the rest is never drawn
 };
 
 void draw(const DrawArguments& arguments, int32_t rows, cudaStream_t stream);

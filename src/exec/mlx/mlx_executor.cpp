@@ -47,6 +47,7 @@ struct MlxExecutor::State {
   };
 
   const models::Plan* plan = nullptr;
+  Limits limits;
   int32_t block_tokens = 0;
   std::vector<MlxMatrix> weights;
   std::vector<mx::array> rope_freqs;    // MLX wants divisors, not inverse frequencies
@@ -252,6 +253,7 @@ void MlxExecutor::load(const models::Plan& plan, const ops::WeightTable& weights
   mx::set_default_device(pick_device());
   State& state = *state_;
   state.plan = &plan;
+  state.limits = limits;
   state.block_tokens = caps_.block_tokens;
   for (const auto& matrix : weights) {
     state.weights.emplace_back(matrix);
@@ -299,7 +301,7 @@ Ticket MlxExecutor::forward(const Batch& batch) {
 
 void MlxExecutor::sample(Ticket ticket, const SampleBatch& batch) {
   State::Step& step = state_->steps.at(ticket);
-  step.output.draw(batch, step.rows, step.logits, state_->plan->vocab, state_->tokens);
+  step.output.draw(batch, step.rows, step.logits, {state_->plan->vocab, state_->limits}, state_->tokens);
 }
 
 const StepOutput& MlxExecutor::wait(Ticket ticket) {
