@@ -18,7 +18,13 @@ namespace {
 
 void print_executors() {
   for (const std::string& name : pool::executor_names()) {
-    std::cout << fmt::format("executor     {:10} {}\n", name, pool::make_executor(name)->caps().detail);
+    std::string detail;
+    try {
+      detail = pool::make_executor(name)->caps().detail;
+    } catch (const base::Error& error) {  // built, but its device is not on this machine
+      detail = "not here: " + std::string(error.text());
+    }
+    std::cout << fmt::format("executor     {:10} {}\n", name, detail);
   }
 }
 
