@@ -50,7 +50,9 @@ TEST(ThreadPool, AnErrorReachesTheCallerAndThePoolLivesOn) {
   }),
                std::runtime_error);
   int calls = 0;
-  pool.run([&](int32_t thread) { calls += thread == 0; });
+  pool.run([&](int32_t thread) {
+    if (thread == 0) ++calls;
+  });
   EXPECT_EQ(calls, 1);
 }
 
