@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "base/error.h"
+#include "base/json_reader.h"
 
 namespace penstock::base {
 namespace {
@@ -22,12 +22,6 @@ void scan_outside_strings(std::string_view text, OnChar on_char) {
       i += in_string ? 1 : on_char(i);
     }
   }
-}
-
-void check_depth(std::string_view text, std::string_view what, int max_depth) {
-  if (!is_nested_deeper(text, max_depth)) return;
-  throw Error(Code::kInvalidRequest, "[base.json] expected " + std::string(what) + " nested at most " +
-                                         std::to_string(max_depth) + " levels; got more");
 }
 
 std::string without_python_numbers(std::string_view text) {
@@ -62,13 +56,7 @@ bool is_nested_deeper(std::string_view text, int max_depth) {
 }
 
 Json parse_json(std::string_view text, std::string_view what, int max_depth) {
-  check_depth(text, what, max_depth);
-  try {
-    return Json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(Code::kInvalidRequest,
-                "[base.json] expected JSON in " + std::string(what) + "; got " + error.what());
-  }
+  return read_json(text, what, {.depth = static_cast<size_t>(max_depth)});
 }
 
 Json parse_python_json(std::string_view text, std::string_view what) {

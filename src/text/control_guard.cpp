@@ -93,7 +93,10 @@ base::Json ControlGuard::fence_strings(const base::Json& value) const {
   }
   if (!value.is_object()) return value;
   base::Json fenced = base::Json::object();
-  for (const auto& [name, part] : value.items()) fenced[fence(name)] = fence_strings(part);
+  // Appended: operator[] would look through all earlier names for each new one. Fenced names differ as the
+  // names do.
+  base::Json::object_t::Container& members = fenced.get_ref<base::Json::object_t&>();
+  for (const auto& [name, part] : value.items()) members.emplace_back(fence(name), fence_strings(part));
   return fenced;
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <string>
 
 #include "api/openai/errors.h"
+#include "base/json_reader.h"
 
 namespace penstock::api::openai {
 namespace {
@@ -13,6 +15,7 @@ using base::Code;
 using base::Json;
 
 constexpr int kMaxDepth = 128;
+constexpr size_t kMaxValues = 1'000'000;  // more would hold up the io thread, which reads them
 constexpr size_t kMaxStops = 16;
 constexpr int64_t kMaxChoices = 8;
 
@@ -56,7 +59,11 @@ std::vector<std::pair<int32_t, float>> read_logit_bias(const Reader& reader) {
     if (error != std::errc{} || end != key.data() + key.size() || token < 0) {
       reader.reject("logit_bias", "an object whose names are token ids");
     }
-    if (const auto bias = biases_reader.number(key, -100, 100)) biases.emplace_back(token, *bias);
+    if (number.is_null()) continue;
+    // Not asked of the reader by its name: a look-up for each of many names takes a time of their square.
+    const double bias = number.is_number() ? number.get<double>() : std::nan("");
+    if (!(bias >= -100 && bias <= 100)) biases_reader.reject(key, "a number from -100.0 to 100.0");
+    biases.emplace_back(token, static_cast<float>(bias));
   }
   return biases;
 }
@@ -118,11 +125,12 @@ Json parse_body(const http::Request& request) {
         "[openai.body] expected JSON nested at most " + std::to_string(kMaxDepth) + " levels; got more");
   }
   try {
-    Json body = Json::parse(request.body);
+    Json body = base::read_json(request.body, "the body", {.depth = kMaxDepth, .values = kMaxValues});
     if (!body.is_object()) throw invalid("expected a JSON object as the body; got " + shown(body));
     return body;
-  } catch (const Json::exception& error) {
-    throw invalid(std::string("expected a JSON object as the body; got ") + error.what());
+  } catch (const base::Error& error) {
+    if (error.code() != Code::kInvalidRequest || dynamic_cast<const CodedError*>(&error) != nullptr) throw;
+    throw invalid(std::string(error.text()));
   }
 }
 
