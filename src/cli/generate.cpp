@@ -1,4 +1,5 @@
 // penstock generate: one prompt in, one answer out.
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -148,6 +149,16 @@ int run(const Program& program, const GenerateOptions& options, config::Settings
   return answer.receipt.finish == engine::Finish::kCancelled ? kInterrupted : kDone;
 }
 
+/// The option library takes the largest number for one that is larger.
+std::string whole_number_of_64_bits(const std::string& text) {
+  const char* const end = text.data() + text.size();
+  const auto reads = [&](auto value) {
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    return error == std::errc{} && stop == end;
+  };
+  return reads(uint64_t{0}) || reads(int64_t{0}) ? "" : "expected a whole number of 64 bits; got " + text;
+}
+
 }  // namespace
 
 void add_generate(CLI::App& app, Program& program) {
@@ -162,7 +173,8 @@ void add_generate(CLI::App& app, Program& program) {
       ->default_val(512)
       ->check(CLI::Range(1, INT32_MAX));
   add_sampling_flags(*command, options->sampling, "the model's, else 1");
-  command->add_option("--seed", options->sampling.seed, "The same seed draws the same tokens");
+  command->add_option("--seed", options->sampling.seed, "The same seed draws the same tokens")
+      ->check(whole_number_of_64_bits);
   command->add_flag("--ignore-eos", options->ignore_eos, "Go on past the model's end of turn");
   auto settings = std::make_shared<SettingsFlags>(
       *command, std::vector<std::string>{"executor", "exact", "threads", "context_length", "kv_memory_bytes",

@@ -22,6 +22,11 @@ struct LogitsOptions {
 };
 
 void check_tokens(const LogitsOptions& options, int32_t vocab) {
+  if (static_cast<size_t>(options.split) > options.tokens.size()) {
+    throw base::Error(base::Code::kInvalidRequest,
+                      fmt::format("[cli.logits] expected --split of at most {} tokens; got {}",
+                                  options.tokens.size(), options.split));
+  }
   for (const int32_t token : options.tokens) {
     if (token < 0 || token >= vocab) {
       throw base::Error(base::Code::kInvalidRequest,
@@ -71,7 +76,7 @@ int run(const Program& program, const LogitsOptions& options, const config::Sett
   pool::LoadedExecutor loaded = pool::load_executor(files, load);
   const int32_t chunk = load.prefill_chunk_tokens;
   exec::LogitsRunner::Feed feed{options.tokens, {}};
-  const int32_t prompt = options.split > 0 ? std::min(options.split, n) : n;
+  const int32_t prompt = options.split > 0 ? options.split : n;
   for (int32_t at = 0; at < prompt; at += chunk) feed.cuts.push_back(std::min(chunk, prompt - at));
   feed.cuts.push_back(1);
   feed.generated_from = prompt;

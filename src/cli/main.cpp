@@ -1,5 +1,6 @@
 #include <csignal>
 #include <cstdio>
+#include <iostream>
 #include <string>
 
 #include "base/error.h"
@@ -31,6 +32,23 @@ int exit_for(const penstock::base::Error& error) {
   }
 }
 
+/// A script must not take a full disk or a closed pipe for work done.
+int with_output_written(int exit) {
+  std::cout.flush();
+  if (std::cout.good() && std::fflush(stdout) == 0) return exit;
+  std::fprintf(stderr, "penstock: expected to write to standard output; got an error\n");
+  return exit == Exit::kDone ? Exit::kFailed : exit;
+}
+
+int exit_for(const CLI::App& app, const CLI::ParseError& error, const char* first_argument) {
+  if (app.get_subcommands().empty() && first_argument != nullptr && *first_argument != '-') {
+    std::fprintf(stderr, "penstock: expected a command; got %s (penstock --help lists them)\n",
+                 first_argument);
+    return Exit::kUsage;
+  }
+  return app.exit(error) == 0 ? Exit::kDone : Exit::kUsage;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -49,9 +67,9 @@ int main(int argc, char** argv) {
   try {
     base::configure_log("warn");
     app.parse(argc, argv);
-    return program.exit;
+    return with_output_written(program.exit);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? Exit::kDone : Exit::kUsage;
+    return exit_for(app, error, argv[1]);
   } catch (const base::Error& error) {
     std::fprintf(stderr, "penstock: %s\n", std::string(error.text()).c_str());
     return exit_for(error);

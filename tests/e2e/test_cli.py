@@ -3,6 +3,7 @@ import json
 import re
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +63,29 @@ def test_bad_usage_is_status_2(penstock, arguments):
     assert out.returncode == 2
     assert out.stdout == "" or arguments == []
     assert out.stderr != ""
+
+
+@pytest.mark.parametrize("seed", ["18446744073709551616", "-9223372036854775809", "1.5", ""])
+def test_a_seed_of_more_than_64_bits_is_refused(penstock, smollm2, seed):
+    out = penstock("generate", smollm2, "hi", "--max-tokens", "1", "--seed", seed, check=False)
+    assert out.returncode == 2 and "seed" in out.stderr and out.stdout == ""
+
+
+def test_a_split_past_the_tokens_is_refused(penstock, smollm2):
+    out = penstock("logits", smollm2, "--tokens", "1,2", "--split", "3", check=False)
+    assert out.returncode == 2 and "--split" in out.stderr and out.stdout == ""
+
+
+def test_an_unknown_command_is_named(penstock):
+    assert "no-such-command" in penstock("no-such-command", check=False).stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_output_that_cannot_be_written_is_a_failure(binary, smollm2):
+    with open("/dev/full", "w") as full:
+        for arguments in (["version"], ["generate", smollm2, "hi", "--max-tokens", "2"]):
+            done = subprocess.run([binary, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+            assert done.returncode == 1 and "standard output" in done.stderr, arguments
 
 
 def test_failed_work_is_status_1(penstock, tmp_path):
