@@ -31,9 +31,9 @@ class AttnInOperation final : public CpuOperation {
     const ActivationRows& rows = prepare(
         context, thread, {context.buffer(op_.in), context.width(op_.in), m, &norm_, nullptr, groups_});
     const std::array<LinearPart, 3> parts = {{
-        {q_, {context.buffer(op_.out_q), context.width(op_.out_q), bias(q_bias_)}},
-        {k_, {context.keys.data(), kv_width, bias(k_bias_)}},
-        {v_, {context.values.data(), kv_width, bias(v_bias_)}},
+        {q_, {context.buffer(op_.out_q), context.width(op_.out_q), bias_of(q_bias_)}},
+        {k_, {context.keys.data(), kv_width, bias_of(k_bias_)}},
+        {v_, {context.values.data(), kv_width, bias_of(v_bias_)}},
     }};
     multiply(context, thread, parts, rows, m);
     context.pool->barrier(thread);
@@ -45,10 +45,6 @@ class AttnInOperation final : public CpuOperation {
   }
 
  private:
-  static const float* bias(const std::vector<float>& values) {
-    return values.empty() ? nullptr : values.data();
-  }
-
   /// Heads of queries first, then of keys; a key's head also stores its value.
   void finish_head(Context& context, int32_t thread, int64_t token, int32_t head) const {
     if (head < op_.q_heads) {

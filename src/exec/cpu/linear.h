@@ -28,6 +28,11 @@ struct LinearInput {
 /// itself; more are shared between the threads, with a barrier at the end.
 const ActivationRows& prepare(Context& context, int32_t thread, const LinearInput& input);
 
+/// LinearOut::bias of a bias that may be absent.
+inline const float* bias_of(const std::vector<float>& values) {
+  return values.empty() ? nullptr : values.data();
+}
+
 /// One matrix of a product; several may read the same rows.
 struct LinearPart {
   const PackedMatrix* matrix = nullptr;

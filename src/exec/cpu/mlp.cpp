@@ -46,7 +46,7 @@ class MlpOperation final : public CpuOperation {
     join(context, thread, rows, m);
     const bool normed = !post_norm_.weight.empty();
     const LinearPart part = {down_,
-                             {normed ? context.sum.data() : residual, width, pointer(down_bias_), !normed}};
+                             {normed ? context.sum.data() : residual, width, bias_of(down_bias_), !normed}};
     multiply(context, thread, {&part, 1}, context.rows, m);
     context.pool->barrier(thread);
     if (!normed) return;
@@ -55,10 +55,6 @@ class MlpOperation final : public CpuOperation {
   }
 
  private:
-  static const float* pointer(const std::vector<float>& values) {
-    return values.empty() ? nullptr : values.data();
-  }
-
   static Range units(const PackedMatrix& matrix, Range rows) {
     const int64_t n = matrix.unit_rows();
     return {(rows.first + n - 1) / n, (rows.last + n - 1) / n};
@@ -72,8 +68,8 @@ class MlpOperation final : public CpuOperation {
       return Range{grains.first * grain, std::min(cols, grains.last * grain)};
     };
     const int64_t grains = (cols + grain - 1) / grain;
-    const LinearPart gate = {gate_, {context.gate.data(), cols, pointer(gate_bias_)}};
-    const LinearPart up = {up_, {context.up.data(), cols, pointer(up_bias_)}};
+    const LinearPart gate = {gate_, {context.gate.data(), cols, bias_of(gate_bias_)}};
+    const LinearPart up = {up_, {context.up.data(), cols, bias_of(up_bias_)}};
     const bool few = m <= kPrivateRows;
     for (int32_t index; (index = context.pool->take(context.n_pieces())) >= 0;) {
       const Range mine = columns(context.piece(grains, index));

@@ -21,9 +21,9 @@ class ProjectOperation final : public CpuOperation {
     const bool normed = !post_norm_.weight.empty();
     const ActivationRows& rows = prepare(
         context, thread, {context.buffer(op_.in), context.width(op_.in), m, nullptr, nullptr, groups_});
-    const LinearPart part = {weight_,
-                             {normed ? context.sum.data() : context.buffer(op_.residual), width,
-                              bias_.empty() ? nullptr : bias_.data(), !normed}};
+    const LinearPart part = {
+        weight_,
+        {normed ? context.sum.data() : context.buffer(op_.residual), width, bias_of(bias_), !normed}};
     multiply(context, thread, {&part, 1}, rows, m);
     context.pool->barrier(thread);
     if (!normed) return;
