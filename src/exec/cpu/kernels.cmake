@@ -26,7 +26,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     linear_four_avx2.cpp
     linear_high_avx2.cpp
     linear_low_avx2.cpp
-    linear_panel_avx2.cpp
     rows_avx2.cpp)
   # GCC 12 takes the undefined lanes inside its own intrinsics for uninitialised variables.
   penstock_kernels(FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni

@@ -32,11 +32,12 @@ const LayoutAvx2& layout_avx2(CodeLayout layout) {
 
 void linear_codes_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                        uint8_t* scratch) {
+  const LayoutAvx2& layout = layout_avx2(w.layout);
   if (x.m >= kPanelFrom) {
-    linear_panel_avx2(w, x, strips, out, scratch);
+    layout.multiply_panels(w, x, strips, out, scratch);
     strips.first = strips.last - (strips.last - strips.first) % 2;
   }
-  layout_avx2(w.layout).multiply_strips(w, x, strips, out);
+  layout.multiply_strips(w, x, strips, out);
 }
 
 namespace {

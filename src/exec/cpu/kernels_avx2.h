@@ -12,23 +12,17 @@ void activate_scalar(Gate function, const float* gate, const float* up, int64_t 
 void linear_codes_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                        uint8_t* scratch);
 
-/// Two strips unpacked to bytes, as many activation rows want them: codes [cols / 4][2 strips][8 rows][4
-/// columns], scales [groups][2 strips][scales, biases][8 rows].
-struct CodePanel {
-  uint8_t* codes;
-  float* scales;
-};
-
 /// Rows of the panel that linear_exact unpacks to.
 inline constexpr int64_t kExactRows = kExactStrips * kStripRows;
 
 /// What depends on how codes lie in memory.
 struct LayoutAvx2 {
   void (*multiply_strips)(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out);
-  void (*unpack_strip)(const PackedCodes& w, int64_t strip, int half, const CodePanel& panel);
+  /// Pairs of strips, an odd last one is left out; at least four activation rows.
+  void (*multiply_panels)(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
+                          uint8_t* scratch);
   /// Columns [first, first + n) to to[column * kExactRows + row]; both are multiples of 32.
   void (*unpack_floats)(const PackedCodes& w, int64_t strip, int64_t first, int64_t n, float* to);
-  int flush;  // products of a panel that fit 16 bits; 1 where codes are signed
 };
 
 const LayoutAvx2& two_avx2();
@@ -40,9 +34,6 @@ const LayoutAvx2& eight_avx2();
 const LayoutAvx2& fp4_avx2();
 const LayoutAvx2& layout_avx2(CodeLayout layout);
 
-/// Pairs of strips; an odd last strip is left out.
-void linear_panel_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
-                       uint8_t* scratch);
 void linear_exact_avx2(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,
                        float* scratch);
 void linear_dense_avx2(const DenseMatrix& w, const FloatRows& x, Range rows, const LinearOut& out);

@@ -1,5 +1,5 @@
 // Codes of four bits, integers and E2M1 numbers.
-#include "exec/cpu/linear_strips_avx2.h"
+#include "exec/cpu/linear_panel_avx2.h"
 
 namespace penstock::exec::cpu {
 

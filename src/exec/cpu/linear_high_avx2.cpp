@@ -1,5 +1,5 @@
 // Codes of five, six and eight bits.
-#include "exec/cpu/linear_strips_avx2.h"
+#include "exec/cpu/linear_panel_avx2.h"
 
 namespace penstock::exec::cpu {
 

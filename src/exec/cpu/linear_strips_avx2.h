@@ -1,5 +1,5 @@
-// The loops over packed codes that all layouts share: a few activation rows straight from the codes, panels
-// of bytes for many, float32 columns for exact mode. Groups in order; group sums are exact integers.
+// The loops over packed codes that all layouts share: a few activation rows straight from the codes, and
+// float32 columns for exact mode. Groups in order; group sums are exact integers.
 #pragma once
 
 #include "exec/cpu/codes_x86.h"
@@ -61,6 +61,32 @@ struct RowTile {
       const __m256 a = _mm256_mul_ps(w.scale, _mm256_set1_ps(scales[m * groups + g]));
       acc[m] = _mm256_fmadd_ps(a, _mm256_cvtepi32_ps(exact), acc[m]);
       if (has_bias) acc[m] = _mm256_fmadd_ps(w.bias, _mm256_set1_ps(sums[m * groups + g]), acc[m]);
+    }
+  }
+
+  /// The same for two strips, whose scales and biases lie at w[strip][2][8].
+  inline __attribute__((always_inline)) void take_pair(int64_t g, const float* w, bool has_bias,
+                                                       __m256i (&sum)[2][MT], __m256 (&acc)[2][MT]) const {
+    if (offset != 0) {
+#pragma GCC unroll 4
+      for (int m = 0; m < MT; ++m) {
+        const __m256i all = _mm256_set1_epi32(offset * code_sums[m * groups + g]);
+        sum[0][m] = _mm256_add_epi32(sum[0][m], all);
+        sum[1][m] = _mm256_add_epi32(sum[1][m], all);
+      }
+    }
+#pragma GCC unroll 4
+    for (int m = 0; m < MT; ++m) {
+      const __m256 a = _mm256_set1_ps(scales[m * groups + g]);
+#pragma GCC unroll 2
+      for (int s = 0; s < 2; ++s) {
+        const __m256 scale = _mm256_mul_ps(_mm256_loadu_ps(w + s * 16), a);
+        acc[s][m] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sum[s][m]), acc[s][m]);
+      }
+      if (!has_bias) continue;
+      const __m256 b = _mm256_set1_ps(sums[m * groups + g]);
+#pragma GCC unroll 2
+      for (int s = 0; s < 2; ++s) acc[s][m] = _mm256_fmadd_ps(_mm256_loadu_ps(w + s * 16 + 8), b, acc[s][m]);
     }
   }
 };
@@ -160,33 +186,6 @@ static void multiply_strips(const PackedCodes& w, const QuantRows& x, Range stri
   }
 }
 
-template <class C, int kStep = 0>
-static inline __attribute__((always_inline)) void unpack_steps(const C& codes, uint8_t* to) {
-  if constexpr (kStep < 8) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + kStep * 64), codes.template step<kStep>());
-    unpack_steps<C, kStep + 1>(codes, to);
-  }
-}
-
-/// One strip to half of a panel (see CodePanel).
-template <class C>
-static void unpack_strip(const PackedCodes& w, int64_t strip, int half, const CodePanel& panel) {
-  const ScaleReader scales(w);
-  const uint8_t* block = w.blocks + strip * w.strip_bytes();
-  uint8_t* to = panel.codes + half * 32;
-  float* scale_to = panel.scales + half * 16;
-  const int64_t blocks = w.blocks_of_strip(), groups = w.block_groups(), bytes = w.block_bytes();
-  const int64_t chunks = w.block_cols() / kChunk;
-  for (int64_t b = 0; b < blocks; ++b, block += bytes) {
-    for (int64_t g = 0; g < groups; ++g, scale_to += 32) {
-      const GroupScales group = scales.read(block, g);
-      _mm256_storeu_ps(scale_to, group.scale);
-      _mm256_storeu_ps(scale_to + 8, group.bias);
-    }
-    for (int64_t c = 0; c < chunks; ++c, to += 8 * 64) unpack_steps(C(block + c * C::kBytes), to);
-  }
-}
-
 /// Four columns of eight rows as float32 values of the weights.
 template <class C>
 static inline void unpack_floats_step(__m256i code, const PackedCodes& w, const GroupScales& scales,
@@ -223,8 +222,5 @@ static void unpack_floats(const PackedCodes& w, int64_t strip, int64_t first, in
     unpack_floats_steps(C(block + column / kChunk * C::kBytes), w, scales, to);
   }
 }
-
-template <class C>
-static constexpr LayoutAvx2 kLayoutAvx2 = {multiply_strips<C>, unpack_strip<C>, unpack_floats<C>, C::kFlush};
 
 }  // namespace penstock::exec::cpu
