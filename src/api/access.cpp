@@ -7,6 +7,7 @@
 #include "api/health.h"
 #include "api/openai/errors.h"
 #include "base/error.h"
+#include "base/json.h"
 
 namespace penstock::api {
 namespace {
@@ -23,6 +24,28 @@ std::optional<std::string_view> bearer_key(std::string_view header) {
   header.remove_prefix(kScheme.size());
   while (header.starts_with(' ')) header.remove_prefix(1);
   return header;
+}
+
+/// "Example.com.:80" is "example.com", "[::1]:80" is "[::1]".
+std::string host_name(std::string_view host) {
+  const size_t bracket = host.rfind(']');
+  host = host.substr(0, host.find(':', bracket == std::string_view::npos ? 0 : bracket));
+  if (host.ends_with('.')) host.remove_suffix(1);
+  std::string name(host);
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
+
+http::Response forbidden(const std::string& message) {
+  const base::Error error(base::Code::kInvalidRequest, message);
+  base::Json body = openai::error_envelope(error);
+  body["error"]["type"] = "permission_error";
+  body["error"]["code"] = "host_not_trusted";
+  http::Response response;
+  response.status = 403;
+  response.content_type = "application/json";
+  response.body = body.dump(-1, ' ', false, base::Json::error_handler_t::replace);
+  return response;
 }
 
 }  // namespace
@@ -48,7 +71,23 @@ bool Access::has_key(const http::Request& request) const {
   return bearer_is_right && plain_is_right;
 }
 
+/// A page of the web can point a name of its own at this machine and is then of the server's own origin to
+/// the browser. Such a name is one of the public DNS: it has a dot and is no address.
+bool Access::is_trusted_host(std::string_view host) const {
+  const std::string name = host_name(host);
+  const bool is_address = name.starts_with('[') || name.find_first_not_of("0123456789.") == std::string::npos;
+  if (is_address || name.find('.') == std::string::npos || name.ends_with(".localhost")) return true;
+  return std::any_of(
+      options_.trusted_hosts.begin(), options_.trusted_hosts.end(),
+      [&](const std::string& trusted) { return trusted == "*" || host_name(trusted) == name; });
+}
+
 std::optional<http::Response> Access::refuse(const http::Request& request) const {
+  if (options_.checks_host && !is_trusted_host(request.header("host"))) {
+    return forbidden(
+        "[api.access] expected a Host that is an address, localhost or one of --trusted-hosts; got " +
+        std::string(request.header("host")));
+  }
   // A browser's preflight carries no key; it learns nothing but the CORS headers.
   if (options_.api_key.empty() || request.method == "OPTIONS" || is_probe(request.path)) return std::nullopt;
   if (has_key(request)) return std::nullopt;

@@ -1,5 +1,5 @@
-// Who may call: the API key, the routes that are open without it, and which web origins may read the answers.
-// Immutable once made; used by all io threads. Does not look at the Host header.
+// Who may call: the API key, the routes that are open without it, the names that the server may be called by,
+// and which web origins may read the answers. Immutable once made; used by all io threads.
 #pragma once
 
 #include <functional>
@@ -15,19 +15,23 @@ namespace penstock::api {
 struct AccessOptions {
   std::string api_key;                    // empty: everyone may call
   std::vector<std::string> cors_origins;  // "*" is any
+  bool checks_host = false;
+  std::vector<std::string> trusted_hosts = {};  // "*" is any
 };
 
 class Access {
  public:
   explicit Access(AccessOptions options) : options_(std::move(options)) {}
 
-  /// An answer (401) for a request without the right key on a route that needs one.
+  /// An answer for a request that may not be served: 403 for a Host that is not trusted, 401 without the
+  /// right key on a route that needs one.
   std::optional<http::Response> refuse(const http::Request& request) const;
 
   /// Adds the CORS headers that the request's Origin is due, and answers a preflight of an allowed origin.
   void add_cors(const http::Request& request, http::Response& response) const;
 
  private:
+  bool is_trusted_host(std::string_view host) const;
   bool has_key(const http::Request& request) const;
 
   const AccessOptions options_;

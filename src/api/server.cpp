@@ -40,6 +40,9 @@ http::ServerOptions addresses_of(const config::Settings& settings) {
 
 AccessOptions access_of(const config::Settings& settings) {
   AccessOptions options{read_api_key(settings), settings.cors_origins};
+  // A key, and a socket that no browser reaches, do what the check of the name is for.
+  options.checks_host = options.api_key.empty() && settings.unix_socket.empty();
+  options.trusted_hosts = settings.trusted_hosts;
   if (options.api_key.empty() && settings.unix_socket.empty() && !is_loopback(settings.host)) {
     throw Error(Code::kInvalidRequest, "[api.server] expected an API key (--api-key-file) to listen on " +
                                            settings.host + ", which other machines can reach; got none");

@@ -18,6 +18,23 @@ def test_SE_03_deeply_nested_bodies(hello):
     assert hello.get("/health").status == 200
 
 
+def test_many_members_do_not_hold_up_the_server(hello):
+    """Each of these bodies takes minutes where a member costs a look-up among the others."""
+    members = ",".join(f'"{i}":1' for i in range(200_000))
+    message = '"messages":[{"role":"user","content":"hi"}]'
+    assert hello.post("/v1/chat/completions", "{%s,%s}" % (message, members)).status == 200
+    answer = hello.post("/v1/chat/completions", '{%s,"logit_bias":{%s}}' % (message, members))
+    assert answer.status == 400 and answer.error["param"] == "logit_bias"
+    assert hello.post("/v1/chat/completions", '{%s,"chat_template_kwargs":{%s}}' % (message, members)).status == 200
+
+
+def test_more_values_than_a_request_needs(hello):
+    body = '{"messages":[{"role":"user","content":"hi"}],"metadata":[%s0]}' % ("0," * 1_000_000)
+    answer = hello.post("/v1/chat/completions", body)
+    assert answer.status == 413 and answer.error["code"] == "request_too_large"
+    assert hello.get("/health").status == 200
+
+
 def test_SE_07_SE_08_keys(start):
     server = start([{"pieces": ["a"]}], "--api-key", "secret")
 
@@ -102,6 +119,19 @@ def test_SE_21_request_ids(hello):
     assert first != second
     assert hello.get("/nothing").headers["x-request-id"]
     assert hello.chat(stream=True).headers["x-request-id"]
+
+
+def test_SE_10_hosts_against_dns_rebinding(start, hello):
+    """A page whose name was pointed at this machine is refused, so that it cannot read answers."""
+    for path in ("/v1/models", "/health", "/metrics"):
+        answer = hello.get(path, headers={"Host": "evil.example:11434"})
+        assert answer.status == 403 and answer.error["type"] == "permission_error", path
+    assert hello.get("/v1/models", headers={"Host": "localhost:1"}).status == 200
+    trusting = start([{"pieces": ["a"]}], "--trusted-hosts", "llm.example.org,other.example.org")
+    assert trusting.get("/v1/models", headers={"Host": "llm.example.org"}).status == 200
+    assert trusting.get("/v1/models", headers={"Host": "evil.example"}).status == 403
+    keyed = start([{"pieces": ["a"]}], "--api-key", "secret")
+    assert keyed.get("/v1/models", headers={"Host": "llm.example.org", "Authorization": "Bearer secret"}).status == 200
 
 
 def test_OL_04_SE_11_cors(start):

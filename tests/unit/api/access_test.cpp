@@ -45,6 +45,28 @@ TEST(Access, SE_08_only_probes_are_open) {
   EXPECT_FALSE(Access({"", {}}).refuse(get("/metrics"))) << "no key is asked for where none is set";
 }
 
+TEST(Access, SE_10_a_name_of_the_public_dns_must_be_trusted) {
+  AccessOptions options{"", {}, true, {"Model.Example.org"}};
+  const auto status = [&](const char* host) {
+    const auto refused = Access(options).refuse(get("/v1/models", {{"Host", host}}));
+    return refused ? refused->status : 200;
+  };
+  for (const char* host :
+       {"localhost", "LOCALHOST:11434", "a.localhost:1", "127.0.0.1:80", "10.1.2.3", "[::1]", "[::1]:80",
+        "box:11434", "", "model.example.org:11434", "model.example.org."}) {
+    EXPECT_EQ(status(host), 200) << host;
+  }
+  for (const char* host :
+       {"evil.example", "evil.example.:80", "127.0.0.1.evil.example:80", "localhost.evil.example",
+        "1.2.3.4x.org", "model.example.org.evil.example", "xmodel.example.org"}) {
+    EXPECT_EQ(status(host), 403) << host;
+  }
+  options.trusted_hosts = {"*"};
+  EXPECT_EQ(status("evil.example"), 200);
+  options = {};
+  EXPECT_EQ(status("evil.example"), 200) << "not asked to look";
+}
+
 TEST(Access, SE_07_comparison_sees_every_difference) {
   EXPECT_TRUE(equal_in_constant_time("abc", "abc"));
   for (const char* other : {"", "ab", "abcd", "abd", "abcabc"})
