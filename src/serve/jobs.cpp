@@ -44,6 +44,21 @@ void check_conversation(const chat::Conversation& conversation) {
   }
 }
 
+/// The engine looks too, but does not know the field's name.
+void check_prompt_ids(const chat::Completion& completion, int32_t vocab_size) {
+  for (const auto& prompt : completion.prompts) {
+    const auto* ids = std::get_if<std::vector<int32_t>>(&prompt);
+    if (ids == nullptr) continue;
+    for (const int32_t id : *ids) {
+      if (id >= 0 && id < vocab_size) continue;
+      throw Error(Code::kInvalidRequest,
+                  "[serve.check] expected token ids below " + std::to_string(vocab_size) + "; got " +
+                      std::to_string(id),
+                  "prompt");
+    }
+  }
+}
+
 int32_t room_for(const std::vector<int32_t>& prompt, const pool::Model& model, const char* field) {
   const auto length = static_cast<int64_t>(prompt.size());
   if (length == 0) {
@@ -96,8 +111,11 @@ void check(const chat::Request& request, const pool::Model& model) {
                   "logit_bias");
     }
   }
-  if (const auto* conversation = std::get_if<chat::Conversation>(&request.input))
+  if (const auto* conversation = std::get_if<chat::Conversation>(&request.input)) {
     check_conversation(*conversation);
+  } else {
+    check_prompt_ids(std::get<chat::Completion>(request.input), model.codec->vocab_size());
+  }
 }
 
 Prepared prepare(const chat::Request& request, const pool::Model& model, const text::ControlGuard& guard) {

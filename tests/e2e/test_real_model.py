@@ -142,7 +142,8 @@ def test_LP_01_prompt_over_the_context(server):
 
 
 def test_ids_beyond_the_vocabulary_are_refused(server):
-    assert server.post("/v1/completions", {"prompt": [10**7], "max_tokens": 1}).status == 400
+    answer = server.post("/v1/completions", {"prompt": [10**7], "max_tokens": 1})
+    assert answer.status == 400 and answer.error["param"] == "prompt"
     assert server.chat(logit_bias={str(10**7): 1}).error["param"] == "logit_bias"
 
 
