@@ -72,11 +72,14 @@ bool Access::has_key(const http::Request& request) const {
 }
 
 /// A page of the web can point a name of its own at this machine and is then of the server's own origin to
-/// the browser. Such a name is one of the public DNS: it has a dot and is no address.
+/// the browser. Such a name is one of the public DNS: it has a dot, is no address, and its last label is not
+/// one that is kept for private use (RFC 6761, RFC 6762, and .internal by ICANN).
 bool Access::is_trusted_host(std::string_view host) const {
   const std::string name = host_name(host);
   const bool is_address = name.starts_with('[') || name.find_first_not_of("0123456789.") == std::string::npos;
-  if (is_address || name.find('.') == std::string::npos || name.ends_with(".localhost")) return true;
+  if (is_address || name.find('.') == std::string::npos) return true;
+  for (const char* suffix : {".localhost", ".local", ".internal"})
+    if (name.ends_with(suffix)) return true;
   return std::any_of(
       options_.trusted_hosts.begin(), options_.trusted_hosts.end(),
       [&](const std::string& trusted) { return trusted == "*" || host_name(trusted) == name; });

@@ -21,6 +21,20 @@ struct LogitsOptions {
   int32_t split = 0;
 };
 
+/// "1,2,3".
+std::vector<int32_t> parse_ids(const std::string& text) {
+  std::vector<int32_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    const auto [next, error] = std::from_chars(at, end, ids.emplace_back());
+    if (error != std::errc() || (next != end && *next != ','))
+      throw CLI::ValidationError("--tokens", "expected ids separated by commas; got " + text);
+    if (next == end) return ids;
+    at = next + 1;
+  }
+}
+
 void check_tokens(const LogitsOptions& options, int32_t vocab) {
   if (static_cast<size_t>(options.split) > options.tokens.size()) {
     throw base::Error(base::Code::kInvalidRequest,
@@ -91,8 +105,10 @@ void add_logits(CLI::App& app, Program& program) {
   auto options = std::make_shared<LogitsOptions>();
   CLI::App* command = app.add_subcommand("logits", "Print the logits of every position as JSON");
   command->add_option("model", options->model, "Alias, org/name, folder or .gguf file")->required();
-  command->add_option("--tokens", options->tokens, "Token ids, separated by commas")
-      ->delimiter(',')
+  command
+      ->add_option_function<std::string>(
+          "--tokens", [options](const std::string& text) { options->tokens = parse_ids(text); },
+          "Token ids, separated by commas")
       ->required();
   command
       ->add_option("--split", options->split,

@@ -76,6 +76,12 @@ def test_a_split_past_the_tokens_is_refused(penstock, smollm2):
     assert out.returncode == 2 and "--split" in out.stderr and out.stdout == ""
 
 
+@pytest.mark.parametrize("tokens", ["1,,2", "1,", "", "1 2", "1,x", "99999999999"])
+def test_what_is_no_list_of_token_ids_is_refused(penstock, smollm2, tokens):
+    out = penstock("logits", smollm2, "--tokens", tokens, check=False)
+    assert out.returncode == 2 and "--tokens" in out.stderr and out.stdout == ""
+
+
 def test_an_unknown_command_is_named(penstock):
     assert "no-such-command" in penstock("no-such-command", check=False).stderr
 

@@ -118,6 +118,8 @@ def test_OA_16_extra_fields(hello):
         answer = hello.chat(verbosity="low", my_extra=1, stream=stream)
         assert answer.status == 200 and answer.headers["x-penstock-ignored"] == "verbosity, my_extra"
     assert hello.metric("ignored_fields_total") == before + 4
+    answer = hello.chat(stream=True, stream_options={"include_usage": True, "chunk_size": 3})
+    assert answer.headers["x-penstock-ignored"] == "stream_options.chunk_size"
     # A name cannot bring a header of its own.
     answer = hello.chat(**{"x\r\nInjected: 1": 1})
     assert answer.status == 200 and "injected" not in answer.headers

@@ -94,6 +94,8 @@ void read_stream(const Reader& reader, Decoded& out) {
   const Reader fields(*options, "stream_options.");
   out.include_usage = fields.boolean("include_usage").value_or(false);
   fields.boolean("include_obfuscation");
+  for (const auto& [name, value] : options->items())
+    if (name != "include_usage" && name != "include_obfuscation") out.ignored.push_back(fields.path(name));
 }
 
 void read_response_format(const Reader& reader) {

@@ -51,14 +51,14 @@ TEST(Access, SE_10_a_name_of_the_public_dns_must_be_trusted) {
     const auto refused = Access(options).refuse(get("/v1/models", {{"Host", host}}));
     return refused ? refused->status : 200;
   };
-  for (const char* host :
-       {"localhost", "LOCALHOST:11434", "a.localhost:1", "127.0.0.1:80", "10.1.2.3", "[::1]", "[::1]:80",
-        "box:11434", "", "model.example.org:11434", "model.example.org."}) {
+  for (const char* host : {"localhost", "LOCALHOST:11434", "a.localhost:1", "127.0.0.1:80", "10.1.2.3",
+                           "[::1]", "[::1]:80", "box:11434", "mac.local:80", "host.docker.internal:11434", "",
+                           "model.example.org:11434", "model.example.org."}) {
     EXPECT_EQ(status(host), 200) << host;
   }
-  for (const char* host :
-       {"evil.example", "evil.example.:80", "127.0.0.1.evil.example:80", "localhost.evil.example",
-        "1.2.3.4x.org", "model.example.org.evil.example", "xmodel.example.org"}) {
+  for (const char* host : {"evil.example", "evil.example.:80", "127.0.0.1.evil.example:80",
+                           "localhost.evil.example", "1.2.3.4x.org", "local.evil.example",
+                           "evilinternal.example", "model.example.org.evil.example", "xmodel.example.org"}) {
     EXPECT_EQ(status(host), 403) << host;
   }
   options.trusted_hosts = {"*"};
