@@ -41,11 +41,7 @@ http::Response forbidden(const std::string& message) {
   base::Json body = openai::error_envelope(error);
   body["error"]["type"] = "permission_error";
   body["error"]["code"] = "host_not_trusted";
-  http::Response response;
-  response.status = 403;
-  response.content_type = "application/json";
-  response.body = body.dump(-1, ' ', false, base::Json::error_handler_t::replace);
-  return response;
+  return http::json_response(403, body);
 }
 
 }  // namespace

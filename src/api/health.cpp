@@ -8,26 +8,18 @@
 namespace penstock::api {
 namespace {
 
-using base::Json;
-
-http::Response json_response(int status, const Json& body) {
-  http::Response response;
-  response.status = status;
-  response.content_type = "application/json";
-  response.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (status == 503) response.headers.push_back({"Retry-After", "2"});
-  return response;
-}
-
 http::Response health(const serve::Service& service) {
   const serve::ModelCard card = service.models().front();
   const bool is_ready = !service.draining();
-  return json_response(is_ready ? 200 : 503, {{"status", is_ready ? "healthy" : "draining"},
-                                              {"ready", is_ready},
-                                              {"model_loaded", true},
-                                              {"model_name", card.id},
-                                              {"model_type", card.family},
-                                              {"engine_type", card.executor}});
+  http::Response response =
+      http::json_response(is_ready ? 200 : 503, {{"status", is_ready ? "healthy" : "draining"},
+                                                 {"ready", is_ready},
+                                                 {"model_loaded", true},
+                                                 {"model_name", card.id},
+                                                 {"model_type", card.family},
+                                                 {"engine_type", card.executor}});
+  if (!is_ready) response.headers.push_back({"Retry-After", "2"});
+  return response;
 }
 
 }  // namespace
@@ -42,7 +34,7 @@ void add_health_routes(http::Router& router, const serve::Service& service) {
   };
   for (const char* path : {"/health", "/healthz", "/readyz"}) router.add("GET", path, answer);
   router.add("GET", "/livez", [](const http::Request&, const std::shared_ptr<http::Exchange>& exchange) {
-    exchange->respond(json_response(200, {{"status", "alive"}}));
+    exchange->respond(http::json_response(200, {{"status", "alive"}}));
   });
 }
 

@@ -23,4 +23,12 @@ std::string_view find_header(const std::vector<Header>& headers, std::string_vie
   return {};
 }
 
+Response json_response(int status, const base::Json& body) {
+  Response response;
+  response.status = status;
+  response.content_type = "application/json";
+  response.body = body.dump(-1, ' ', false, base::Json::error_handler_t::replace);
+  return response;
+}
+
 }  // namespace penstock::http

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
+
 namespace penstock::http {
 
 struct Header {
@@ -40,6 +42,9 @@ struct Response {
   std::string body;
   std::string content_type;
 };
+
+/// The body of a JSON answer. Bytes that are not UTF-8, as a message may quote, are replaced.
+Response json_response(int status, const base::Json& body);
 
 class Exchange;
 

@@ -43,18 +43,13 @@ int status_of(base::Code code) {
 }  // namespace
 
 Response default_error_response(const base::Error& error) {
-  Response response;
-  response.status = status_of(error.code());
-  response.content_type = "application/json";
+  const int status = status_of(error.code());
   base::Json body;
   body["message"] = std::string(error.text());
-  body["type"] = response.status < 500 ? "invalid_request_error" : "api_error";
+  body["type"] = status < 500 ? "invalid_request_error" : "api_error";
   body["param"] = error.param().empty() ? base::Json() : base::Json(error.param());
   body["code"] = std::string(base::name(error.code()));
-  // A message may quote bytes of the request that are not UTF-8.
-  const base::Json envelope{{"error", body}};
-  response.body = envelope.dump(-1, ' ', false, base::Json::error_handler_t::replace);
-  return response;
+  return json_response(status, {{"error", body}});
 }
 
 Response ServerState::error_response(const base::Error& error, const Request& request) const {

@@ -15,14 +15,6 @@ bool unreserved(char c) {
          c == '_' || c == '~';
 }
 
-std::string decode_query(std::string_view text) {
-  std::string plus(text);
-  for (char& c : plus) {
-    if (c == '+') c = ' ';
-  }
-  return percent_decode(plus).value_or(plus);
-}
-
 /// The part between "//" and the path, with its place in `url`; empty if there is none.
 std::string_view authority_of(std::string_view url) {
   const size_t scheme = url.find("://");
@@ -73,21 +65,6 @@ std::string percent_encode(std::string_view text, bool keep_slash) {
     }
   }
   return out;
-}
-
-std::vector<std::pair<std::string, std::string>> parse_query(std::string_view query) {
-  std::vector<std::pair<std::string, std::string>> pairs;
-  while (!query.empty()) {
-    const size_t end = query.find('&');
-    const std::string_view item = query.substr(0, end);
-    query = end == std::string_view::npos ? std::string_view() : query.substr(end + 1);
-    if (item.empty()) continue;
-    const size_t equals = item.find('=');
-    const std::string_view value =
-        equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1);
-    pairs.emplace_back(decode_query(item.substr(0, equals)), decode_query(value));
-  }
-  return pairs;
 }
 
 std::string public_url(std::string_view url) {

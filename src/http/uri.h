@@ -1,11 +1,9 @@
-// Percent coding, query strings and the parts of an absolute URL. Pure functions.
+// Percent coding and the parts of an absolute URL. Pure functions.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 namespace penstock::http {
 
@@ -14,9 +12,6 @@ std::optional<std::string> percent_decode(std::string_view text, bool keep_slash
 
 /// Encodes all but unreserved characters; `keep_slash` lets '/' through.
 std::string percent_encode(std::string_view text, bool keep_slash = false);
-
-/// Pairs of "a=1&b=x+y", decoded, in order; a broken escape stays as it is.
-std::vector<std::pair<std::string, std::string>> parse_query(std::string_view query);
 
 /// The URL without user, password, query and fragment: fit for logs and errors.
 std::string public_url(std::string_view url);

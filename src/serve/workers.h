@@ -29,8 +29,6 @@ class Workers {
   /// Runs what is queued, then joins the threads. Idempotent; not from one of the pool's own threads.
   void stop();
 
-  size_t queued() const { return queue_.size(); }
-
  private:
   void run();
 

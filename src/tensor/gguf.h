@@ -64,7 +64,6 @@ class Gguf {
   double number_or(std::string_view key, double otherwise) const {
     return has(key) ? number(key) : otherwise;
   }
-  bool boolean_or(std::string_view key, bool otherwise) const { return has(key) ? boolean(key) : otherwise; }
   std::string_view text_or(std::string_view key, std::string_view otherwise) const {
     return has(key) ? text(key) : otherwise;
   }

@@ -48,14 +48,12 @@ void check_content(const std::filesystem::path& path, std::span<const std::byte>
   }
 }
 
-/// The smallest range of whole pages around `part`, or the largest inside it.
-std::span<std::byte> pages(std::span<const std::byte> part, bool inside) {
+/// The largest range of whole pages inside `part`.
+std::span<std::byte> pages_inside(std::span<const std::byte> part) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto first = reinterpret_cast<uintptr_t>(part.data());
   const uintptr_t last = first + part.size();
-  const uintptr_t up = inside ? page - 1 : 0;
-  const uintptr_t from = (first + up) / page * page;
-  const uintptr_t to = inside ? last / page * page : last;
+  const uintptr_t from = (first + page - 1) / page * page, to = last / page * page;
   if (to <= from) return {};
   return {reinterpret_cast<std::byte*>(from), to - from};  // NOLINT(performance-no-int-to-ptr)
 }
@@ -94,13 +92,8 @@ bool MappedFile::contains(std::span<const std::byte> part) const {
   return at >= base && at - base <= bytes_.size() && part.size() <= bytes_.size() - (at - base);
 }
 
-void MappedFile::will_need(std::span<const std::byte> part) const {
-  const std::span<std::byte> range = pages(part, false);
-  if (!range.empty() && contains(part)) ::madvise(range.data(), range.size(), MADV_WILLNEED);
-}
-
 void MappedFile::drop(std::span<const std::byte> part) const {
-  const std::span<std::byte> range = pages(part, true);
+  const std::span<std::byte> range = pages_inside(part);
   if (!range.empty() && contains(part)) ::madvise(range.data(), range.size(), MADV_DONTNEED);
 }
 

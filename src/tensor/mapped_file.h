@@ -25,9 +25,6 @@ class MappedFile {
   /// True when `part` lies inside the mapping.
   bool contains(std::span<const std::byte> part) const;
 
-  /// Starts reading `part` from the disk.
-  void will_need(std::span<const std::byte> part) const;
-
   /// Lets go of the memory of the pages wholly inside `part`; a later read brings them back.
   void drop(std::span<const std::byte> part) const;
 

@@ -65,9 +65,7 @@ void Answer::respond_whole(const chat::Done& done) {
   Json body = encoder_->whole(options_.head, choices_);
   body["usage"] = usage_json(done.usage);
   body["penstock"] = receipt_json(done.receipt, options_.head.notes);
-  http::Response response;
-  response.content_type = "application/json";
-  response.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  http::Response response = http::json_response(200, body);
   response.headers = std::move(options_.headers);
   response.headers.push_back({"x-penstock-executor", done.receipt.executor});
   response.headers.push_back({"x-penstock-batch-width", std::to_string(done.receipt.batch_width)});

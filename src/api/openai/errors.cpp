@@ -65,10 +65,7 @@ int status_of(Code code) {
 }
 
 http::Response error_response(const base::Error& error) {
-  http::Response response;
-  response.status = status_of(error.code());
-  response.content_type = "application/json";
-  response.body = error_envelope(error).dump(-1, ' ', false, Json::error_handler_t::replace);
+  http::Response response = http::json_response(status_of(error.code()), error_envelope(error));
   if (response.status == 429 || response.status == 503) {
     response.headers.push_back({"Retry-After", std::to_string(kRetryAfterSeconds)});
   }

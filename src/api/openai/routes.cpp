@@ -63,11 +63,11 @@ class Surface {
   void models(std::shared_ptr<http::Exchange> exchange) const {
     Json body = {{"object", "list"}, {"data", Json::array()}};
     for (const serve::ModelCard& card : service_.models()) body["data"].push_back(model_json(card));
-    respond(*exchange, body);
+    exchange->respond(http::json_response(200, body));
   }
 
   void model(const http::Request& request, std::shared_ptr<http::Exchange> exchange) const {
-    respond(*exchange, model_json(service_.model(request.params.at("id"))));
+    exchange->respond(http::json_response(200, model_json(service_.model(request.params.at("id")))));
   }
 
  private:
@@ -82,13 +82,6 @@ class Surface {
             {"capabilities", std::move(capabilities)},
             {"aliases", card.names},
             {"penstock", {{"family", card.family}, {"format", card.format}, {"executor", card.executor}}}};
-  }
-
-  static void respond(http::Exchange& exchange, const Json& body) {
-    http::Response response;
-    response.content_type = "application/json";
-    response.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
-    exchange.respond(std::move(response));
   }
 
   void start(Decoded decoded, std::unique_ptr<Encoder> encoder, const char* id_prefix,

@@ -18,14 +18,32 @@ std::vector<float> WeightStore::vector(ops::WeightId id, float offset) const {
   return values;
 }
 
-std::vector<ops::WeightId> matrices_of(const ops::Operation& operation) {
-  if (const auto* in = std::get_if<ops::AttnIn>(&operation))
-    return {in->q.weight, in->k.weight, in->v.weight};
-  if (const auto* project = std::get_if<ops::Project>(&operation)) return {project->linear.weight};
-  if (const auto* mlp = std::get_if<ops::Mlp>(&operation))
-    return {mlp->gate.weight, mlp->up.weight, mlp->down.weight};
-  if (const auto* head = std::get_if<ops::Head>(&operation)) return {head->weight};
+namespace {
+
+// One for each operation, so that a new one does not compile until it is said here.
+std::vector<ops::WeightId> matrices(const ops::Embed&) {
+  return {};  // read row by row from the file
+}
+std::vector<ops::WeightId> matrices(const ops::AttnIn& op) {
+  return {op.q.weight, op.k.weight, op.v.weight};
+}
+std::vector<ops::WeightId> matrices(const ops::Attend&) {
   return {};
+}
+std::vector<ops::WeightId> matrices(const ops::Project& op) {
+  return {op.linear.weight};
+}
+std::vector<ops::WeightId> matrices(const ops::Mlp& op) {
+  return {op.gate.weight, op.up.weight, op.down.weight};
+}
+std::vector<ops::WeightId> matrices(const ops::Head& op) {
+  return {op.weight};
+}
+
+}  // namespace
+
+std::vector<ops::WeightId> matrices_of(const ops::Operation& operation) {
+  return std::visit([](const auto& op) { return matrices(op); }, operation);
 }
 
 }  // namespace penstock::exec::cpu

@@ -128,9 +128,11 @@ void Network::load_operation(const ops::Operation& operation, const ops::WeightT
     out.up_bias = vector(mlp->up.bias);
     out.down = {single(mlp->down.weight), vector(mlp->down.bias), norm(mlp->post_norm)};
     operations_.push_back(std::move(out));
+  } else if (const auto* head = std::get_if<ops::Head>(&operation)) {
+    operations_.push_back(Head{*head, norm(head->norm), single(head->weight)});
   } else {
-    const auto& head = std::get<ops::Head>(operation);
-    operations_.push_back(Head{head, norm(head.norm), single(head.weight)});
+    throw Error(Code::kUnsupported,
+                std::string("[exec.cuda.load] the operation ") + ops::name(operation) + " is not known here");
   }
 }
 

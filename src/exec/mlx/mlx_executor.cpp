@@ -214,8 +214,11 @@ struct MlxExecutor::State {
         h = mx::add(h, normed(project->post_norm, linear(project->linear, buffer(project->in))));
       } else if (const auto* block = std::get_if<ops::Mlp>(&operation)) {
         mlp(*block);
+      } else if (const auto* last = std::get_if<ops::Head>(&operation)) {
+        head(*last, batch, step);
       } else {
-        head(std::get<ops::Head>(operation), batch, step);
+        throw base::Error(base::Code::kUnsupported, std::string("[exec.mlx] the operation ") +
+                                                        ops::name(operation) + " is not known here");
       }
     }
     // A prompt chunk without logits still has to fill the cache; evaluated pools keep one owner, so the next

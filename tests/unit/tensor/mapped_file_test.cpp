@@ -20,7 +20,6 @@ TEST(MappedFile, ReadsDropsAndReadsAgain) {
   const std::string content(100'000, 'x');
   const auto file = MappedFile::open(directory.write("a", content));
   ASSERT_EQ(file->bytes().size(), content.size());
-  file->will_need(file->bytes());
   file->drop(file->bytes().subspan(10, 90'000));
   EXPECT_EQ(std::memcmp(file->bytes().data(), content.data(), content.size()), 0);
   EXPECT_TRUE(file->contains(file->bytes()));
