@@ -39,9 +39,8 @@ __device__ inline void write_group(const ActivationOut& out, int32_t row, int32_
   uint8_t* data = out.data + static_cast<size_t>(chunk * shape.slots + slot) * record.bytes;
   const float scale = exponent == kNoExponent ? 0.0f : exp2f(static_cast<float>(-exponent));
   const half2 x = __floats2half2_rn(value.x * scale, value.y * scale);
-  const int32_t pair = within * 2 + lane / 16, word = lane % 16 / 8 * 2 + lane % 8 / 4;
-  uint8_t* at = data + ((pair * out.column_tiles + row / 8) * 32 + row % 8 * 4 + lane % 4) * 16 + word * 4;
-  *reinterpret_cast<half2*>(at) = x;
+  uint8_t* tile = data + ((within * 2 + lane / 16) * out.column_tiles + row / 8) * kActivationTileBytes;
+  *reinterpret_cast<half2*>(tile + activation_piece(row % 8, lane % 16 / 4) + lane % 4 * 4) = x;
   if (within == 0 && lane == 0)
     reinterpret_cast<int32_t*>(data + record.bytes - out.column_tiles * 32)[row] = exponent;
   if (shape.of.kind == TileKind::kHalf) return;

@@ -42,6 +42,16 @@ int32_t device_count() {
   return 0;
 }
 
+bool has_warpgroups() {
+  static const bool has = [] {
+    int major = 0, minor = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "read the device");
+    check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), "read the device");
+    return major == 9 && minor == 0;
+  }();
+  return has;
+}
+
 bool device_lost() {
   return lost;
 }

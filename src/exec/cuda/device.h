@@ -17,6 +17,9 @@ void check(cudaError_t status, const char* what);
 /// The number of devices; 0 without a driver.
 int32_t device_count();
 
+/// Whether the device has the warpgroup instructions of compute capability 9.0, which later ones lack.
+bool has_warpgroups();
+
 /// True once a kernel has trapped: no call on this device can succeed any more.
 bool device_lost();
 

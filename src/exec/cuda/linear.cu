@@ -40,7 +40,8 @@ Partials multiply(const TileMatrix& matrix, const void* x, int32_t rows, float* 
   if (run == nullptr)
     throw base::Error(base::Code::kUnsupported, "[exec.cuda.linear] expected a class of tiles with a kernel");
   const int32_t tiles = column_tiles(rows);
-  run({matrix.data, static_cast<const uint8_t*>(x), out, shape, matrix.factor, rows, 0, 0, 0}, tiles, stream);
+  run({matrix.data, static_cast<const uint8_t*>(x), out, shape, matrix.factor, rows, 0, 0, 0, 0}, tiles,
+      stream);
   return {out,
           shape.slices,
           shape.padded_rows(),

@@ -3,6 +3,7 @@
 // kind of tile.
 #pragma once
 
+#include "exec/cuda/fragment_code.h"
 #include "exec/cuda/launch.h"
 #include "exec/cuda/linear.h"
 #include "exec/cuda/slot_ring.h"
@@ -53,7 +54,8 @@ struct LinearKernel {
       }
   }
 
-  /// One group of 64 columns. `offsets`: of its scale groups.
+  /// One group of 64 columns. `fragments`: where this lane's row of a column tile begins; `offsets`: of its
+  /// scale groups.
   __device__ void step(const uint8_t* const (&slot)[MT], int group, int slot_groups, const uint8_t* fragments,
                        const float* offsets) {
     const int lane = threadIdx.x % 32;
@@ -74,11 +76,12 @@ struct LinearKernel {
       for (int c = 0; c < kColumns; ++c)
 #pragma unroll
         for (int pair = 0; pair < 2; ++pair) {
-          const uint4 own = reinterpret_cast<const uint4*>(fragments)[(pair * NT + n + c) * 32 + lane];
-          b[c][pair * 2][0] = own.x;
-          b[c][pair * 2][1] = own.y;
-          b[c][pair * 2 + 1][0] = own.z;
-          b[c][pair * 2 + 1][1] = own.w;
+          uint32_t own[4];
+          load_matrices(fragments + (pair * NT + n + c) * kActivationTileBytes, own);
+          b[c][pair * 2][0] = own[0];
+          b[c][pair * 2][1] = own[1];
+          b[c][pair * 2 + 1][0] = own[2];
+          b[c][pair * 2 + 1][1] = own[3];
         }
       if constexpr (K == TileKind::kHalf) {
 #pragma unroll
@@ -125,17 +128,17 @@ struct LinearKernel {
   }
 
   /// Adds the biases of a slot times the sums of the activations.
-  __device__ void add_biases(const uint8_t* const (&slot)[MT], const TileShape& shape, const uint8_t* sums) {
+  __device__ void add_biases(const uint8_t* const (&slot)[MT], int32_t groups, const uint8_t* sums) {
     const int lane = threadIdx.x % 32;
-    const int32_t scales = shape.slot_scales();
-    for (int32_t i = 0; i < shape.bias_steps(); ++i) {
+    const int32_t scales = groups * kScaleGroups;
+    for (int32_t i = 0; i < (scales + 7) / 8; ++i) {
       const int32_t pair = i * 4 + lane % 4;
       uint32_t a[MT][4];
 #pragma unroll
       for (int m = 0; m < MT; ++m) {
         uint2 bias = {0, 0};
         if (pair * 2 < scales)
-          bias = reinterpret_cast<const uint2*>(slot[m] + shape.slot_groups * kCodeBytes +
+          bias = reinterpret_cast<const uint2*>(slot[m] + groups * kCodeBytes +
                                                 scales * 32)[pair * 8 + lane / 4];
         a[m][0] = a[m][2] = bias.x;
         a[m][1] = a[m][3] = bias.y;
@@ -149,19 +152,19 @@ struct LinearKernel {
     }
   }
 
+  /// GROUPS: of the slot, known or (0) not.
+  template <int GROUPS>
   __device__ void slot(const uint8_t* const (&tiles)[MT], const TileShape& shape,
                        const ActivationSlot& record, const uint8_t* x) {
+    const int32_t groups = GROUPS > 0 ? GROUPS : shape.slot_groups;
+    const int lane = threadIdx.x % 32;
     const auto* offsets = reinterpret_cast<const float*>(x + record.fragment_bytes);
-    if (shape.slot_groups == 4) {
-#pragma unroll(NT >= 4 ? 1 : NT == 2 ? 2 : 4)
-      for (int32_t group = 0; group < 4; ++group)
-        step(tiles, group, 4, x + group * NT * 1024, offsets + group * kScaleGroups * NT * 8);
-    } else {
-      for (int32_t group = 0; group < shape.slot_groups; ++group)
-        step(tiles, group, shape.slot_groups, x + group * NT * 1024, offsets + group * kScaleGroups * NT * 8);
-    }
+    const uint8_t* fragments = x + activation_piece(lane % 8, lane / 8);
+#pragma unroll(GROUPS == 0 || NT >= 4 ? 1 : NT == 2 ? 2 : 4)
+    for (int32_t group = 0; group < groups; ++group)
+      step(tiles, group, groups, fragments + group * NT * 1024, offsets + group * kScaleGroups * NT * 8);
     if constexpr (K != TileKind::kHalf)
-      add_biases(tiles, shape, x + record.fragment_bytes + record.offset_bytes);
+      add_biases(tiles, groups, x + record.fragment_bytes + record.offset_bytes);
   }
 
   /// out: [rows, width] of the slice.
@@ -187,14 +190,13 @@ struct LinearKernel {
 };
 
 template <TileKind K, int G, int NT, int MT>
-__global__ void __launch_bounds__((MT == 3 ? 4 : kMaxWarps / MT) * 32 + 32, 1)
-    linear_tiles(const LinearArguments a) {
+__global__ void __launch_bounds__(kMaxWarps / MT * 32 + 32, 1) linear_tiles(const LinearArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ uint64_t full[kMaxStages], empty[kMaxStages];
   const TileShape& shape = a.shape;
   const ActivationSlot record(shape, NT);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = static_cast<int>(blockDim.x / 32) - 1;
-  const SlotRing ring{shared, full, empty, record.bytes + shape.block_tiles * shape.slot_bytes, record.bytes};
+  const SlotRing ring{shared, full, empty, a.stage_bytes, record.bytes};
   const auto first = static_cast<int32_t>(int64_t{a.units} * blockIdx.x / gridDim.x);
   const auto last = static_cast<int32_t>(int64_t{a.units} * (blockIdx.x + 1) / gridDim.x);
   if (threadIdx.x < kMaxStages) {
@@ -209,6 +211,7 @@ __global__ void __launch_bounds__((MT == 3 ? 4 : kMaxWarps / MT) * 32 + 32, 1)
     return;
   }
 
+  constexpr int kSlotGroups = most_slot_groups(K);
   LinearKernel<K, G, NT, MT> kernel;
   int32_t exponents[NT][2];
   RingCursor cursor;
@@ -226,7 +229,10 @@ __global__ void __launch_bounds__((MT == 3 ? 4 : kMaxWarps / MT) * 32 + 32, 1)
         const uint8_t* tiles[MT];
 #pragma unroll
         for (int m = 0; m < MT; ++m) tiles[m] = x + record.bytes + (warp * MT + m) * shape.slot_bytes;
-        kernel.slot(tiles, shape, record, x);
+        if (shape.slot_groups == kSlotGroups)
+          kernel.template slot<kSlotGroups>(tiles, shape, record, x);
+        else
+          kernel.template slot<0>(tiles, shape, record, x);
         __syncwarp();
         if (lane == 0) barrier_arrive(&empty[cursor.stage]);
         cursor.next(a.stages);
@@ -239,45 +245,5 @@ __global__ void __launch_bounds__((MT == 3 ? 4 : kMaxWarps / MT) * 32 + 32, 1)
     }
   }
 }
-
-template <TileKind K, int G, int NT, int MT>
-void launch_tiles(LinearArguments arguments, cudaStream_t stream) {
-  const TileShape& shape = arguments.shape;
-  const int32_t stage = ActivationSlot(shape, NT).bytes + shape.block_tiles * shape.slot_bytes;
-  arguments.row_blocks = (shape.tiles + shape.block_tiles - 1) / shape.block_tiles;
-  arguments.units = arguments.row_blocks * shape.slices;
-  const int32_t fitting = kMaxLinearShared / stage;
-  arguments.stages = fitting < kMaxStages ? fitting : kMaxStages;
-  const int32_t bytes = arguments.stages * stage;
-  const LaunchShape where{static_cast<unsigned>(arguments.units < 132 ? arguments.units : 132),
-                          static_cast<unsigned>((shape.block_tiles / MT + 1) * 32),
-                          static_cast<size_t>(bytes > kMinLinearShared ? bytes : kMinLinearShared)};
-  launch(linear_tiles<K, G, NT, MT>, where, stream, arguments);
-}
-
-template <TileKind K, int G>
-struct LinearFamily {
-  static void run(const LinearArguments& arguments, int32_t tiles, cudaStream_t stream) {
-    if (tiles == 1) return launch_tiles<K, G, 1, 1>(arguments, stream);
-    if (tiles == 2) return launch_tiles<K, G, 2, 1>(arguments, stream);
-    if (tiles == 4) return launch_tiles<K, G, 4, 2>(arguments, stream);
-    if (arguments.shape.block_tiles == 12) return launch_tiles<K, G, 8, 3>(arguments, stream);
-    return launch_tiles<K, G, 8, 2>(arguments, stream);
-  }
-
-  static void prepare() {
-    allow_shared(linear_tiles<K, G, 1, 1>);
-    allow_shared(linear_tiles<K, G, 2, 1>);
-    allow_shared(linear_tiles<K, G, 4, 2>);
-    allow_shared(linear_tiles<K, G, 8, 3>);
-    allow_shared(linear_tiles<K, G, 8, 2>);
-  }
-
-  static void allow_shared(void (*kernel)(LinearArguments)) {
-    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxLinearShared),
-          "shared memory");
-  }
-};
 
 }  // namespace penstock::exec::cuda

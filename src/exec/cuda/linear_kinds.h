@@ -1,7 +1,7 @@
 // The kinds of tiles that multiply() knows, one source file each, so that they compile side by side.
 #pragma once
 
-#include "exec/cuda/linear_kernel.h"
+#include "exec/cuda/linear_family.h"
 
 namespace penstock::exec::cuda {
 

@@ -175,10 +175,7 @@ void Network::allocate() {
   }
   prepare_linear();
   const PromptMemory prompts = prompt_memory(plan_, limits_);
-  int32_t major = 0, minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "read the device");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), "read the device");
-  if (major != 9 || minor != 0 || prompts.tokens == 0) return;  // warpgroup instructions are this chip's only
+  if (!has_warpgroups() || prompts.tokens == 0) return;
   prompts_.tokens = prompts.tokens;
   prompts_.inputs = Memory::device(prompts.inputs);
   prompts_.matrix = Memory::device(prompts.matrix);

@@ -16,7 +16,7 @@ struct LinearArguments {
   float* out;
   TileShape shape;
   float factor;
-  int32_t rows, row_blocks, units, stages;
+  int32_t rows, row_blocks, units, stages, stage_bytes;
 };
 
 /// The places of a ring in turn, and the phase of their barriers.

@@ -12,6 +12,13 @@ __device__ inline float code_offset(TileKind kind, int32_t col) {
   return kind == TileKind::kFour && col % 16 >= 8 ? 64.0f : 1024.0f;
 }
 
+/// (word & mask) | bits in one instruction: two constants are two instructions to the compiler.
+__device__ inline uint32_t mask_or(uint32_t word, uint32_t mask, uint32_t bits) {
+  uint32_t out;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(out) : "r"(word), "r"(mask), "r"(bits));
+  return out;
+}
+
 /// Fragments of 16 rows and 64 columns in float16: values (kHalf), or codes plus code_offset.
 template <TileKind K>
 __device__ inline void read_fragments(const uint8_t* codes, int lane, uint32_t (&a)[4][4]) {
@@ -21,10 +28,10 @@ __device__ inline void read_fragments(const uint8_t* codes, int lane, uint32_t (
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
       const uint32_t high = word[step] >> 8;
-      a[step][0] = (word[step] & 0x000f000fu) | 0x64006400u;
-      a[step][1] = (high & 0x000f000fu) | 0x64006400u;
-      a[step][2] = (word[step] & 0x00f000f0u) | 0x54005400u;
-      a[step][3] = (high & 0x00f000f0u) | 0x54005400u;
+      a[step][0] = mask_or(word[step], 0x000f000fu, 0x64006400u);
+      a[step][1] = mask_or(high, 0x000f000fu, 0x64006400u);
+      a[step][2] = mask_or(word[step], 0x00f000f0u, 0x54005400u);
+      a[step][3] = mask_or(high, 0x00f000f0u, 0x54005400u);
     }
   } else if constexpr (K == TileKind::kEight) {
 #pragma unroll
@@ -49,6 +56,12 @@ __device__ inline void read_fragments(const uint8_t* codes, int lane, uint32_t (
       a[step][3] = words.w;
     }
   }
+}
+
+/// Activations of 8 rows and 32 columns: byte of 16-byte piece `piece` of a row.
+inline constexpr int32_t kActivationTileBytes = 512;
+__device__ inline int32_t activation_piece(int32_t row, int32_t piece) {
+  return row * 64 + (piece ^ (row / 2)) * 16;
 }
 
 /// Tiles of the block that begins with this one: the last block is shorter.

@@ -56,8 +56,7 @@ TileShape make_shape(TileClass of, int64_t rows, int64_t cols) {
   const int32_t slice_groups = ceil_div(groups, shape.slices);
   shape.chunks = ceil_div(slice_groups, kChunkGroups);
   shape.chunk_groups = ceil_div(slice_groups, shape.chunks);
-  const int32_t most = of.kind == TileKind::kFour ? 4 : of.kind == TileKind::kEight ? 2 : 1;
-  for (int32_t n = 1; n <= most; ++n)
+  for (int32_t n = 1; n <= most_slot_groups(of.kind); ++n)
     if (shape.chunk_groups % n == 0) shape.slot_groups = n;
   shape.slots = shape.chunk_groups / shape.slot_groups;
   if (of.kind == TileKind::kFour || of.kind == TileKind::kEight) shape.scale_groups = kGroupCols / of.group;

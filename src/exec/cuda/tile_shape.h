@@ -28,6 +28,11 @@ struct TileClass {
   bool operator==(const TileClass&) const = default;
 };
 
+/// Groups of 64 columns in a slot, at most.
+constexpr int32_t most_slot_groups(TileKind kind) {
+  return kind == TileKind::kFour ? 4 : kind == TileKind::kEight ? 2 : 1;
+}
+
 struct TileShape {
   TileClass of;
   int32_t rows = 0, cols = 0;
@@ -57,7 +62,8 @@ struct TileShape {
   }
 };
 
-/// Activations of the columns of one slot for 8 * column_tiles rows: fragments; for each scale group and row
+/// Activations of the columns of one slot for 8 * column_tiles rows: for each 32 columns, 8 rows of 64 bytes a
+/// column tile, 16-byte pieces swapped as warpgroup instructions want it; for each scale group and row
 /// what the offsets of the codes add to a sum, negated, in float32; the sums of each scale group in float16
 /// pairs (the sum and what its rounding lost) as fragments for the biases; then the exponent of each row.
 struct ActivationSlot {

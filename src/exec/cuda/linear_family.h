@@ -1,0 +1,56 @@
+// Which kernel multiplies how many rows of one class of tiles. Included by one source file for each kind.
+#pragma once
+
+#include "exec/cuda/linear_group.h"
+
+namespace penstock::exec::cuda {
+
+/// `warps`: that multiply, one more copies.
+template <int NT>
+void launch_linear(void (*kernel)(LinearArguments), LinearArguments arguments, int32_t warps,
+                   cudaStream_t stream) {
+  const TileShape& shape = arguments.shape;
+  // Warpgroup instructions read activations from multiples of 512.
+  const int32_t stage =
+      (ActivationSlot(shape, NT).bytes + shape.block_tiles * shape.slot_bytes + 511) / 512 * 512;
+  arguments.row_blocks = (shape.tiles + shape.block_tiles - 1) / shape.block_tiles;
+  arguments.units = arguments.row_blocks * shape.slices;
+  const int32_t fitting = (kMaxLinearShared - 1024) / stage;
+  arguments.stages = fitting < kMaxStages ? fitting : kMaxStages;
+  arguments.stage_bytes = stage;
+  const int32_t bytes = arguments.stages * stage + 1024;
+  const LaunchShape where{static_cast<unsigned>(arguments.units < 132 ? arguments.units : 132),
+                          static_cast<unsigned>((warps + 1) * 32),
+                          static_cast<size_t>(bytes > kMinLinearShared ? bytes : kMinLinearShared)};
+  launch(kernel, where, stream, arguments);
+}
+
+template <TileKind K, int G>
+struct LinearFamily {
+  static void run(const LinearArguments& arguments, int32_t tiles, cudaStream_t stream) {
+    const int32_t block = arguments.shape.block_tiles;
+    if (tiles == 1) return launch_linear<1>(linear_tiles<K, G, 1, 1>, arguments, block, stream);
+    if (tiles == 2) return launch_linear<2>(linear_tiles<K, G, 2, 1>, arguments, block, stream);
+    if (has_warpgroups()) {
+      if (tiles == 4)
+        return launch_linear<4>(block == 12 ? linear_groups<K, G, 4, 12> : linear_groups<K, G, 4, 16>,
+                                arguments, block, stream);
+      return launch_linear<8>(block == 12 ? linear_groups<K, G, 8, 12> : linear_groups<K, G, 8, 16>,
+                              arguments, block, stream);
+    }
+    if (tiles == 4) return launch_linear<4>(linear_tiles<K, G, 4, 2>, arguments, block / 2, stream);
+    launch_linear<8>(linear_tiles<K, G, 8, 2>, arguments, block / 2, stream);
+  }
+
+  static void prepare() {
+    for (const auto kernel :
+         {linear_tiles<K, G, 1, 1>, linear_tiles<K, G, 2, 1>, linear_tiles<K, G, 4, 2>,
+          linear_tiles<K, G, 8, 2>, linear_groups<K, G, 4, 12>, linear_groups<K, G, 4, 16>,
+          linear_groups<K, G, 8, 12>, linear_groups<K, G, 8, 16>})
+      check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxLinearShared),
+            "shared memory");
+  }
+};
+
+}  // namespace penstock::exec::cuda
