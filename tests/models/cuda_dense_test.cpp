@@ -23,23 +23,20 @@ class CudaDenseTest : public testing::TestWithParam<std::string> {
   }
 
   /// matrix times the first `tokens` rows of x.
-  static std::vector<float> multiply(const TileMatrix& matrix, const std::vector<float>& x, int32_t tokens) {
+  static std::vector<float> multiply(const TileMatrix& matrix, const std::vector<float>& x, int32_t tokens,
+                                     int32_t block_tokens) {
     const TileShape& shape = matrix.shape;
     const auto width = static_cast<size_t>(shape.padded_rows());
     const Memory rows = Memory::device(x.size() * 4),
                  packed = Memory::device(dense_bytes(tokens, shape.cols)),
                  exponents = Memory::device(static_cast<size_t>(tokens) * 4),
-                 expanded = Memory::device(dense_bytes(shape.padded_rows(), shape.cols)),
                  out = Memory::device(static_cast<size_t>(tokens) * width * 4);
     check(cudaMemcpy(rows.as(), x.data(), x.size() * 4, cudaMemcpyHostToDevice), "copy");
     check(cudaMemset(packed.as(), 0, packed.bytes()), "clear");
     check(cudaMemset(out.as(), 0xff, out.bytes()), "clear");
     const DenseActivations activations{packed.as<uint8_t>(), exponents.as<int32_t>(), shape.cols};
     prompt_pack(rows.as<float>(), activations, tokens, nullptr);
-    expand_matrix(matrix, expanded.as<uint8_t>(), nullptr);
-    multiply_dense({expanded.as<uint8_t>(), activations, out.as<float>(), shape.padded_rows(), tokens,
-                    shape.padded_rows(), matrix.factor},
-                   nullptr);
+    multiply_dense({matrix, activations, out.as<float>(), tokens, block_tokens}, nullptr);
     std::vector<float> result(static_cast<size_t>(tokens) * width);
     check(cudaMemcpy(result.data(), out.as(), result.size() * 4, cudaMemcpyDeviceToHost), "copy");
     return result;
@@ -63,8 +60,12 @@ TEST_P(CudaDenseTest, EveryMatrix) {
                width = static_cast<size_t>(device.tiles.shape.padded_rows());
     std::vector<float> x(kTokens * cols), row(cols);
     for (float& v : x) v = normal(random);
-    const std::vector<float> many = multiply(device.tiles, x, kTokens), few = multiply(device.tiles, x, 5);
-    EXPECT_EQ(std::memcmp(many.data(), few.data(), few.size() * 4), 0) << files.plan.weights[w].name;
+    const std::vector<float> many = multiply(device.tiles, x, kTokens, 256);
+    for (const auto& [tokens, block] : {std::pair{5, 0}, {100, 0}, {kTokens, 64}, {kTokens, 128}}) {
+      const std::vector<float> other = multiply(device.tiles, x, tokens, block);
+      EXPECT_EQ(std::memcmp(many.data(), other.data(), other.size() * 4), 0)
+          << files.plan.weights[w].name << ": " << tokens << " in blocks of " << block;
+    }
     double error = 0, size = 0;
     for (int64_t r = 0; r < matrix.rows; ++r) {
       matrix.format->dequantize(matrix, r, row);

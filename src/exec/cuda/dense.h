@@ -1,6 +1,5 @@
-// The operands of the prompts' multiplication: matrices and activations in float16 tiles of 64 columns, in
-// the order in which a wgmma instruction reads shared memory, so that a tile is one bulk copy. Columns are
-// permuted within a tile, alike on both sides. Plain data, host and device.
+// The prompts' multiplication and its activations: float16 tiles of 64 columns, in the order in which a wgmma
+// instruction reads shared memory, so that a tile is one bulk copy. Plain data, host and device.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,7 +10,7 @@ namespace penstock::exec::cuda {
 
 inline constexpr int32_t kDenseCols = 64;
 inline constexpr int32_t kDenseRows = 128;    // rows of a matrix that one block of threads multiplies
-inline constexpr int32_t kDenseTokens = 256;  // activation rows, likewise, where there are many
+inline constexpr int32_t kDenseTokens = 256;  // activation rows, likewise, at most
 inline constexpr int32_t kFewTokens = 64;     // likewise, where there are few
 
 /// Tiles of 64 rows: [row blocks of 64][column blocks][64 rows][64 cols], 8 KB each.
@@ -36,17 +35,13 @@ struct DenseActivations {
   int32_t cols = 0;
 };
 
-/// The matrix in float16 without its factor, to `out` [dense_bytes(rows, cols)].
-void expand_matrix(const TileMatrix& matrix, uint8_t* out, cudaStream_t stream);
-
-/// out [tokens, width]: matrix times activations. `width` is at least the matrix's rows, in whole tiles
-/// of 16.
+/// out [tokens, padded rows]: the matrix, rounded to float16, times activations.
 struct DenseProduct {
-  const uint8_t* matrix = nullptr;
+  TileMatrix matrix;
   DenseActivations x;
   float* out = nullptr;
-  int32_t rows = 0, tokens = 0, width = 0;
-  float factor = 1;
+  int32_t tokens = 0;
+  int32_t block_tokens = 0;  // 64, 128 or 256 of a block; 0: as fits
 };
 
 void multiply_dense(const DenseProduct& product, cudaStream_t stream);

@@ -6,11 +6,6 @@
 
 namespace penstock::exec::cuda {
 
-/// Position of a column (even) within its tile: a lane of the weight tiles' fragments has 16 in a row.
-__device__ inline int32_t dense_position(int32_t col) {
-  return col % 8 / 2 * 16 + col / 16 * 4 + col % 16 / 8 * 2;
-}
-
 /// Byte of 16-byte piece `piece` of row `row` of a tile: pieces are swapped by the row's number.
 __device__ inline int32_t dense_piece(int32_t row, int32_t piece) {
   return row * 128 + (piece ^ (row % 8)) * 16;
@@ -23,9 +18,9 @@ __device__ inline uint8_t* dense_tile(uint8_t* data, int32_t col_blocks, int32_t
 /// Columns 2 lane and 2 lane + 1 of a tile.
 __device__ inline void write_dense(uint8_t* data, int32_t col_blocks, int32_t row, int32_t col_block,
                                    half2 value) {
-  const int32_t position = dense_position(threadIdx.x % 32 * 2), own = row % kDenseTileRows;
+  const int32_t lane = threadIdx.x % 32;
   uint8_t* tile = dense_tile(data, col_blocks, row, col_block);
-  *reinterpret_cast<half2*>(tile + dense_piece(own, position / 8) + position % 8 * 2) = value;
+  *reinterpret_cast<half2*>(tile + dense_piece(row % kDenseTileRows, lane / 4) + lane % 4 * 4) = value;
 }
 
 }  // namespace penstock::exec::cuda

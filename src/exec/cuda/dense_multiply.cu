@@ -1,7 +1,9 @@
-// The multiplication of prompts: blocks of 128 matrix rows and 256 tokens, or 64 and 64, on warpgroup
-// instructions. An output's sum runs over the columns in order, whatever the block.
+// The multiplication of prompts: blocks of 128 matrix rows and 256 or 128 tokens, or 64 and 64, on warpgroup
+// instructions. Weights come as tiles and become float16 fragments in registers; activations are read from
+// shared memory. An output's sum runs over the columns in order, whatever the block.
 #include "exec/cuda/dense_code.h"
 #include "exec/cuda/launch.h"
+#include "exec/cuda/tile_code.h"
 #include "exec/cuda/wgmma_code.h"
 
 namespace penstock::exec::cuda {
@@ -10,14 +12,35 @@ namespace {
 /// Sizes of a block: warpgroups of 64 matrix rows that multiply, and one more that copies.
 template <int TOKENS>
 struct BlockShape {
-  static constexpr bool kWide = TOKENS == kDenseTokens;
+  static constexpr bool kWide = TOKENS > kFewTokens;
   static constexpr int32_t kRows = kWide ? kDenseRows : kDenseTileRows;
   static constexpr int32_t kGroups = kRows / kDenseTileRows;
+  static constexpr int32_t kTiles = kRows / kTileRows;
   static constexpr int32_t kThreads = (kGroups + 1) * 128;
-  static constexpr int32_t kStages = kWide ? 4 : 6;
   static constexpr int32_t kPerMultiprocessor = kWide ? 1 : 2;
-  static constexpr int32_t kMatrixBytes = kRows * kDenseCols * 2;
-  static constexpr int32_t kStageBytes = kMatrixBytes + TOKENS * kDenseCols * 2;
+  static constexpr int32_t kTokenStages = TOKENS == 128 ? 6 : 4;
+  static constexpr int32_t kTokenBytes = TOKENS * kDenseCols * 2;
+  static constexpr int32_t kSlotStages = kWide ? 3 : 4;
+  static constexpr int32_t kSlotBytes = kTiles * 3072;  // no slot of a tile is longer
+  static constexpr int32_t kShared = kTokenStages * kTokenBytes + kSlotStages * kSlotBytes + 1024;
+};
+
+/// A ring in shared memory: its places in turn.
+struct DenseRing {
+  uint8_t* data;
+  uint64_t *full, *empty;
+  int32_t stages, stage_bytes;
+  int32_t stage = 0;
+  uint32_t phase = 0;
+
+  __device__ uint8_t* at() const { return data + stage * stage_bytes; }
+  __device__ void wait_full() const { barrier_wait(&full[stage], phase); }
+  __device__ void wait_empty() const { barrier_wait(&empty[stage], phase ^ 1); }  // at once in the first turn
+  __device__ void next() {
+    if (++stage < stages) return;
+    stage = 0;
+    phase ^= 1;
+  }
 };
 
 struct Tile {
@@ -32,38 +55,91 @@ __device__ uint8_t* align_shared(uint8_t* at) {
   return at + ((1024 - (shared_address(at) & 1023)) & 1023);
 }
 
+/// One thread.
 template <int TOKENS>
-__device__ void copy_tiles(const DenseProduct& p, int32_t tiles, int32_t token_blocks, uint8_t* ring,
-                           uint64_t* full, uint64_t* empty) {
+__device__ void copy_tokens(const DenseProduct& p, int32_t tiles, int32_t token_blocks, DenseRing ring) {
   using Block = BlockShape<TOKENS>;
   const int32_t blocks = dense_col_blocks(p.x.cols);
-  int32_t stage = 0, filled = 0;
-  uint32_t phase = 1;
   for (int32_t index = static_cast<int32_t>(blockIdx.x); index < tiles;
        index += static_cast<int32_t>(gridDim.x)) {
     const Tile tile(index, token_blocks, Block::kRows, TOKENS);
-    const auto from = [&](const uint8_t* data, int32_t row) {
-      return data + static_cast<size_t>(row / kDenseTileRows) * blocks * kDenseTileBytes;
-    };
+    const uint8_t* from =
+        p.x.data + static_cast<size_t>(tile.token / kDenseTileRows) * blocks * kDenseTileBytes;
     for (int32_t k = 0; k < blocks; ++k) {
-      if (filled >= Block::kStages) barrier_wait(&empty[stage], phase);
-      uint8_t* to = ring + stage * Block::kStageBytes;
-      barrier_expect(&full[stage], Block::kStageBytes);
-#pragma unroll
-      for (int32_t i = 0; i < Block::kGroups; ++i)
-        bulk_copy(to + i * kDenseTileBytes,
-                  from(p.matrix, tile.row + i * kDenseTileRows) + static_cast<size_t>(k) * kDenseTileBytes,
-                  kDenseTileBytes, &full[stage]);
-      to += Block::kMatrixBytes;
+      ring.wait_empty();
+      barrier_expect(&ring.full[ring.stage], Block::kTokenBytes);
 #pragma unroll
       for (int32_t i = 0; i < TOKENS / kDenseTileRows; ++i)
-        bulk_copy(to + i * kDenseTileBytes,
-                  from(p.x.data, tile.token + i * kDenseTileRows) + static_cast<size_t>(k) * kDenseTileBytes,
-                  kDenseTileBytes, &full[stage]);
-      ++filled;
-      if (++stage == Block::kStages) {
-        stage = 0;
-        phase ^= 1;
+        bulk_copy(ring.at() + i * kDenseTileBytes,
+                  from + static_cast<size_t>(i * blocks + k) * kDenseTileBytes, kDenseTileBytes,
+                  &ring.full[ring.stage]);
+      ring.next();
+    }
+  }
+}
+
+/// One warp, a lane for each tile of 16 rows.
+template <int TOKENS>
+__device__ void copy_slots(const DenseProduct& p, int32_t tiles, int32_t token_blocks, DenseRing ring) {
+  using Block = BlockShape<TOKENS>;
+  const TileShape& shape = p.matrix.shape;
+  const auto lane = static_cast<int32_t>(threadIdx.x % 32);
+  const int32_t slots = (dense_col_blocks(p.x.cols) + shape.slot_groups - 1) / shape.slot_groups;
+  const int32_t slice_slots = shape.slice_slots();
+  for (int32_t index = static_cast<int32_t>(blockIdx.x); index < tiles;
+       index += static_cast<int32_t>(gridDim.x)) {
+    const int32_t first = Tile(index, token_blocks, Block::kRows, TOKENS).row / kTileRows;
+    const int32_t here = min(Block::kTiles, shape.tiles - first);
+    const int32_t first_tile = (first + lane) / shape.block_tiles * shape.block_tiles;
+    const int32_t together = tiles_of_block(shape, first_tile);
+    int32_t slice = 0, within = 0;
+    for (int32_t s = 0; s < slots; ++s) {
+      ring.wait_empty();
+      if (lane == 0) barrier_expect(&ring.full[ring.stage], static_cast<uint32_t>(here * shape.slot_bytes));
+      __syncwarp();
+      if (lane < here) {
+        const size_t slot = static_cast<size_t>(slice * shape.tiles + first_tile) * slice_slots +
+                            static_cast<size_t>(within * together + first + lane - first_tile);
+        bulk_copy(ring.at() + lane * shape.slot_bytes, p.matrix.data + slot * shape.slot_bytes,
+                  static_cast<uint32_t>(shape.slot_bytes), &ring.full[ring.stage]);
+      }
+      if (++within == slice_slots) {
+        within = 0;
+        ++slice;
+      }
+      ring.next();
+    }
+  }
+}
+
+/// Codes plus their offsets become (code * scale + bias) in float16. `group`: of 64 columns in the slot.
+template <TileKind K>
+__device__ void scale_fragments(const uint8_t* slot, const TileShape& shape, int32_t group,
+                                uint32_t (&a)[4][4]) {
+  if constexpr (K != TileKind::kHalf) {
+    const int32_t row = static_cast<int32_t>(threadIdx.x % 32) / 4;
+    const uint8_t* at = slot + shape.slot_groups * shape.code_bytes();
+    const auto* scales = reinterpret_cast<const half2*>(at);
+    const auto* biases = reinterpret_cast<const uint2*>(at + shape.slot_scales() * 32);
+    half2 scale[2], bias[2];
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      if (step * shape.scale_groups % 4 == 0) {
+        const int32_t own = group * shape.scale_groups + step * shape.scale_groups / 4;
+        const half2 both = scales[own * 8 + row];
+        uint2 pairs = biases[own / 2 * 8 + row];
+        scale[0] = __low2half2(both);
+        scale[1] = __high2half2(both);
+        const uint32_t pick = own % 2 == 0 ? 0x1010u : 0x3232u;
+        pairs = {__byte_perm(pairs.x, 0, pick), __byte_perm(pairs.y, 0, pick)};
+        bias[0] = *reinterpret_cast<const half2*>(&pairs.x);
+        bias[1] = *reinterpret_cast<const half2*>(&pairs.y);
+      }
+#pragma unroll
+      for (int f = 0; f < 4; ++f) {
+        const half2 offset = __float2half2_rn(code_offset(K, f < 2 ? 0 : 8));
+        const half2 code = __hsub2(*reinterpret_cast<const half2*>(&a[step][f]), offset);
+        a[step][f] = bits_of(__hfma2(code, scale[f % 2], bias[f % 2]));
       }
     }
   }
@@ -73,6 +149,7 @@ template <int TOKENS>
 __device__ void store_tile(const DenseProduct& p, const Tile& tile, const float (&acc)[TOKENS / 2]) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int32_t row = tile.row + static_cast<int32_t>(threadIdx.x / 32) * 16 + g;
+  if (row >= p.matrix.shape.padded_rows()) return;
 #pragma unroll
   for (int n = 0; n < TOKENS / 8; ++n)
 #pragma unroll
@@ -80,90 +157,131 @@ __device__ void store_tile(const DenseProduct& p, const Tile& tile, const float 
       const int32_t token = tile.token + n * 8 + t * 2 + j;
       if (token >= p.tokens) continue;
       const int32_t exponent = p.x.exponents[token];
-      const float scale = exponent == kNoExponent ? 0.0f : exp2f(static_cast<float>(exponent)) * p.factor;
-      float* out = p.out + static_cast<size_t>(token) * p.width + row;
-      if (row < p.rows) out[0] = acc[n * 4 + j] * scale;
-      if (row + 8 < p.rows) out[8] = acc[n * 4 + 2 + j] * scale;
+      const float scale =
+          exponent == kNoExponent ? 0.0f : exp2f(static_cast<float>(exponent)) * p.matrix.factor;
+      float* out = p.out + static_cast<size_t>(token) * p.matrix.shape.padded_rows() + row;
+      out[0] = acc[n * 4 + j] * scale;
+      out[8] = acc[n * 4 + 2 + j] * scale;
     }
 }
 
-template <int TOKENS>
+template <TileKind K, int TOKENS>
 __global__ void __launch_bounds__(BlockShape<TOKENS>::kThreads, BlockShape<TOKENS>::kPerMultiprocessor)
     multiply_tiles(const DenseProduct p, int32_t tiles, int32_t token_blocks) {
   extern __shared__ uint8_t shared[];
   using Block = BlockShape<TOKENS>;
-  __shared__ uint64_t full[Block::kStages], empty[Block::kStages];
-  uint8_t* ring = align_shared(shared);
-  if (threadIdx.x < Block::kStages) {
-    barrier_init(&full[threadIdx.x]);
-    barrier_init(&empty[threadIdx.x], Block::kGroups);
+  __shared__ uint64_t barriers[2 * (Block::kTokenStages + Block::kSlotStages)];
+  uint8_t* data = align_shared(shared);
+  DenseRing tokens{data, barriers, barriers + Block::kTokenStages, Block::kTokenStages, Block::kTokenBytes};
+  DenseRing slots{data + Block::kTokenStages * Block::kTokenBytes, barriers + 2 * Block::kTokenStages,
+                  barriers + 2 * Block::kTokenStages + Block::kSlotStages, Block::kSlotStages,
+                  Block::kSlotBytes};
+  if (threadIdx.x == 0) {
+    for (int32_t i = 0; i < Block::kTokenStages; ++i) {
+      barrier_init(&tokens.full[i]);
+      barrier_init(&tokens.empty[i], Block::kGroups);
+    }
+    for (int32_t i = 0; i < Block::kSlotStages; ++i) {
+      barrier_init(&slots.full[i]);
+      barrier_init(&slots.empty[i], Block::kGroups * 4);
+    }
     barrier_fence();
   }
   __syncthreads();
   allow_next();
-  if (threadIdx.x >= Block::kGroups * 128) {
+  const auto warp = static_cast<int32_t>(threadIdx.x / 32), lane = static_cast<int32_t>(threadIdx.x % 32);
+  if (warp >= Block::kGroups * 4) {
     if constexpr (Block::kWide) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (threadIdx.x == Block::kGroups * 128) {
+    if (warp == Block::kGroups * 4 && lane == 0) {
       await_previous();
-      copy_tiles<TOKENS>(p, tiles, token_blocks, ring, full, empty);
+      copy_tokens<TOKENS>(p, tiles, token_blocks, tokens);
+    } else if (warp == Block::kGroups * 4 + 1) {
+      copy_slots<TOKENS>(p, tiles, token_blocks, slots);  // weights were there before
     }
     return;
   }
   if constexpr (Block::kWide) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
   await_previous();
-  const int32_t group = static_cast<int32_t>(threadIdx.x / 128), blocks = dense_col_blocks(p.x.cols);
-  int32_t stage = 0, before = -1;
-  uint32_t phase = 0;
+  const TileShape& shape = p.matrix.shape;
+  const int32_t blocks = dense_col_blocks(p.x.cols);
   for (int32_t index = static_cast<int32_t>(blockIdx.x); index < tiles;
        index += static_cast<int32_t>(gridDim.x)) {
-    const Tile tile(index, token_blocks, Block::kRows, TOKENS);
     float acc[TOKENS / 2];
+#pragma unroll
+    for (float& value : acc) value = 0;
+    int32_t group = 0;
     for (int32_t k = 0; k < blocks; ++k) {
-      barrier_wait(&full[stage], phase);
-      const uint32_t at = shared_address(ring + stage * Block::kStageBytes);
-      const uint64_t a = matrix_descriptor(at + static_cast<uint32_t>(group * kDenseTileBytes));
-      const uint64_t b = matrix_descriptor(at + Block::kMatrixBytes);
+      if (group == 0) slots.wait_full();
+      const uint8_t* slot = slots.at() + warp * shape.slot_bytes;
+      uint32_t a[4][4];
+      read_fragments<K>(slot + group * shape.code_bytes(), lane, a);
+      scale_fragments<K>(slot, shape, group, a);
+      if (++group == shape.slot_groups || k + 1 == blocks) {
+        __syncwarp();
+        if (lane == 0) barrier_arrive(&slots.empty[slots.stage]);
+        slots.next();
+        group = 0;
+      }
+      tokens.wait_full();
+      const uint64_t b = matrix_descriptor(shared_address(tokens.at()));
       wgmma_fence();
 #pragma unroll
       for (int32_t step = 0; step < kDenseCols / 16; ++step)
-        wgmma<TOKENS>(acc, a + step * 2, b + step * 2, k > 0 || step > 0);
+        wgmma_registers<TOKENS>(acc, a[step], b + static_cast<uint64_t>(step * 2));
       wgmma_commit();
-      wgmma_wait<1>();
-      if (before >= 0 && threadIdx.x % 128 == 0) barrier_arrive(&empty[before]);
-      before = stage;
-      if (++stage == Block::kStages) {
-        stage = 0;
-        phase ^= 1;
-      }
+      wgmma_wait<0>();
+      if (threadIdx.x % 128 == 0) barrier_arrive(&tokens.empty[tokens.stage]);
+      tokens.next();
     }
-    wgmma_wait<0>();
-    store_tile<TOKENS>(p, tile, acc);
+    store_tile<TOKENS>(p, Tile(index, token_blocks, Block::kRows, TOKENS), acc);
   }
 }
 
-template <int TOKENS>
+template <TileKind K, int TOKENS>
 void launch_product(const DenseProduct& product, cudaStream_t stream) {
   using Block = BlockShape<TOKENS>;
-  constexpr int32_t kShared = Block::kStages * Block::kStageBytes + 1024;
   static const bool allowed = [] {
-    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(multiply_tiles<TOKENS>),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
+    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(multiply_tiles<K, TOKENS>),
+                               cudaFuncAttributeMaxDynamicSharedMemorySize, Block::kShared),
           "shared memory");
     return true;
   }();
   static_cast<void>(allowed);
   const int32_t token_blocks = (product.tokens + TOKENS - 1) / TOKENS;
-  const int32_t tiles = (product.rows + Block::kRows - 1) / Block::kRows * token_blocks;
+  const int32_t tiles = (product.matrix.shape.tiles + Block::kTiles - 1) / Block::kTiles * token_blocks;
   constexpr int32_t kMost = 132 * Block::kPerMultiprocessor;
-  const LaunchShape shape{static_cast<unsigned>(tiles < kMost ? tiles : kMost), Block::kThreads, kShared};
-  launch(multiply_tiles<TOKENS>, shape, stream, product, tiles, token_blocks);
+  const LaunchShape shape{static_cast<unsigned>(tiles < kMost ? tiles : kMost), Block::kThreads,
+                          Block::kShared};
+  launch(multiply_tiles<K, TOKENS>, shape, stream, product, tiles, token_blocks);
+}
+
+/// Turns of the multiprocessors times the tokens of each.
+int32_t turns(const DenseProduct& product, int32_t tokens) {
+  const int32_t rows = (product.matrix.shape.padded_rows() + kDenseRows - 1) / kDenseRows;
+  return (rows * ((product.tokens + tokens - 1) / tokens) + 131) / 132 * tokens;
+}
+
+template <TileKind K>
+void multiply_kind(const DenseProduct& product, cudaStream_t stream) {
+  int32_t block = product.block_tokens;
+  if (block == 0 && product.tokens <= kFewTokens) block = kFewTokens;
+  if (block == 0) block = turns(product, 128) < turns(product, kDenseTokens) ? 128 : kDenseTokens;
+  if (block == kFewTokens) return launch_product<K, kFewTokens>(product, stream);
+  if (block == 128) return launch_product<K, 128>(product, stream);
+  launch_product<K, kDenseTokens>(product, stream);
 }
 
 }  // namespace
 
 void multiply_dense(const DenseProduct& product, cudaStream_t stream) {
-  if (product.tokens <= kFewTokens) return launch_product<kFewTokens>(product, stream);
-  launch_product<kDenseTokens>(product, stream);
+  switch (product.matrix.shape.of.kind) {
+    case TileKind::kFour:
+      return multiply_kind<TileKind::kFour>(product, stream);
+    case TileKind::kEight:
+      return multiply_kind<TileKind::kEight>(product, stream);
+    default:
+      return multiply_kind<TileKind::kHalf>(product, stream);
+  }
 }
 
 }  // namespace penstock::exec::cuda

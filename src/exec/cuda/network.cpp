@@ -178,7 +178,6 @@ void Network::allocate() {
   if (!has_warpgroups() || prompts.tokens == 0) return;
   prompts_.tokens = prompts.tokens;
   prompts_.inputs = Memory::device(prompts.inputs);
-  prompts_.matrix = Memory::device(prompts.matrix);
   prompts_.x = Memory::device(prompts.x);
   check(cudaMemset(prompts_.x.as(), 0, prompts.x), "clear");
   prompts_.exponents = Memory::device(prompts.exponents);

@@ -158,7 +158,7 @@ class Network {
 
   struct Prompts {
     int32_t tokens = 0;
-    Memory inputs, matrix, x, exponents, sums, pending, attended;
+    Memory inputs, x, exponents, sums, pending, attended;
   };
   Prompts prompts_;
 

@@ -73,8 +73,6 @@ PromptMemory prompt_memory(const models::Plan& plan, const Limits& limits) {
       width += static_cast<size_t>(round_up(static_cast<int32_t>(spec(id).rows), kTileRows));
       m.x = std::max(m.x, dense_bytes(tokens, static_cast<int32_t>(spec(id).cols)));
     }
-    const auto cols = static_cast<int32_t>(spec(*ids.begin()).cols);
-    m.matrix = std::max(m.matrix, dense_bytes(static_cast<int32_t>(width), cols));
     m.sums = std::max(m.sums, rows * width * sizeof(float));
   };
   for (const ops::Operation& operation : plan.operations) {

@@ -1,4 +1,4 @@
-// Prompt passes: every matrix is expanded to float16 and multiplied on warpgroup instructions. The head,
+// Prompt passes: matrices are multiplied in float16 on warpgroup instructions. The head,
 // whose rows are few, is that of run().
 #include <algorithm>
 
@@ -43,18 +43,10 @@ void Network::prepare_prompt(const Norm& norm) {
 }
 
 Partials Network::prompt_product(const TileMatrix& matrix, float* out) {
-  expand_matrix(matrix, prompts_.matrix.as<uint8_t>(), stream_);
-  DenseProduct p;
-  p.matrix = prompts_.matrix.as<uint8_t>();
-  p.x = prompt_activations(matrix.shape.cols);
-  p.out = out;
-  p.rows = p.width = matrix.shape.padded_rows();
-  p.tokens = prompt_.tokens;
-  p.factor = matrix.factor;
-  multiply_dense(p, stream_);
+  multiply_dense({matrix, prompt_activations(matrix.shape.cols), out, prompt_.tokens}, stream_);
   Partials sums;
   sums.data = out;
-  sums.width = p.width;
+  sums.width = matrix.shape.padded_rows();
   return sums;
 }
 
