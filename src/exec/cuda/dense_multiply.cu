@@ -145,6 +145,40 @@ __device__ void scale_fragments(const uint8_t* slot, const TileShape& shape, int
   }
 }
 
+/// A warp's fragments, 64 columns after another. Behind the last they are those of some other columns.
+template <TileKind K>
+struct SlotReader {
+  DenseRing& ring;
+  int32_t warp, left;  // groups of 64 columns
+  int32_t group = 0;
+
+  __device__ void read(const TileShape& shape, uint32_t (&a)[4][4]) {
+    const int lane = threadIdx.x % 32;
+    if (group == 0 && left > 0) ring.wait_full();
+    const uint8_t* slot = ring.at() + warp * shape.slot_bytes;
+    read_fragments<K>(slot + group * shape.code_bytes(), lane, a);
+    scale_fragments<K>(slot, shape, group, a);
+    --left;
+    if (++group < shape.slot_groups && left != 0) return;
+    group = 0;
+    if (left < 0) return;
+    __syncwarp();
+    if (lane == 0) barrier_arrive(&ring.empty[ring.stage]);
+    ring.next();
+  }
+};
+
+/// Starts acc += fragments times the 64 columns of activations there.
+template <int TOKENS>
+__device__ void multiply_group(float (&acc)[TOKENS / 2], const uint32_t (&a)[4][4], const uint8_t* tokens) {
+  const uint64_t b = matrix_descriptor(shared_address(tokens));
+  wgmma_fence();
+#pragma unroll
+  for (int32_t step = 0; step < kDenseCols / 16; ++step)
+    wgmma_registers<TOKENS>(acc, a[step], b + static_cast<uint64_t>(step * 2));
+  wgmma_commit();
+}
+
 template <int TOKENS>
 __device__ void store_tile(const DenseProduct& p, const Tile& tile, const float (&acc)[TOKENS / 2]) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -209,29 +243,22 @@ __global__ void __launch_bounds__(BlockShape<TOKENS>::kThreads, BlockShape<TOKEN
     float acc[TOKENS / 2];
 #pragma unroll
     for (float& value : acc) value = 0;
-    int32_t group = 0;
-    for (int32_t k = 0; k < blocks; ++k) {
-      if (group == 0) slots.wait_full();
-      const uint8_t* slot = slots.at() + warp * shape.slot_bytes;
-      uint32_t a[4][4];
-      read_fragments<K>(slot + group * shape.code_bytes(), lane, a);
-      scale_fragments<K>(slot, shape, group, a);
-      if (++group == shape.slot_groups || k + 1 == blocks) {
-        __syncwarp();
-        if (lane == 0) barrier_arrive(&slots.empty[slots.stage]);
-        slots.next();
-        group = 0;
-      }
+    // Fragments are made while the instructions of those before run.
+    uint32_t a[2][4][4];
+    SlotReader<K> reader{slots, warp, blocks};
+    const auto step = [&](const uint32_t(&now)[4][4], uint32_t(&next)[4][4]) {
       tokens.wait_full();
-      const uint64_t b = matrix_descriptor(shared_address(tokens.at()));
-      wgmma_fence();
-#pragma unroll
-      for (int32_t step = 0; step < kDenseCols / 16; ++step)
-        wgmma_registers<TOKENS>(acc, a[step], b + static_cast<uint64_t>(step * 2));
-      wgmma_commit();
+      multiply_group<TOKENS>(acc, now, tokens.at());
+      reader.read(shape, next);
       wgmma_wait<0>();
       if (threadIdx.x % 128 == 0) barrier_arrive(&tokens.empty[tokens.stage]);
       tokens.next();
+    };
+    reader.read(shape, a[0]);
+    for (int32_t k = 0; k < blocks; k += 2) {
+      step(a[0], a[1]);
+      if (k + 1 == blocks) break;
+      step(a[1], a[0]);
     }
     store_tile<TOKENS>(p, Tile(index, token_blocks, Block::kRows, TOKENS), acc);
   }
