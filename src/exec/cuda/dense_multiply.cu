@@ -282,17 +282,19 @@ void launch_product(const DenseProduct& product, cudaStream_t stream) {
   launch(multiply_tiles<K, TOKENS>, shape, stream, product, tiles, token_blocks);
 }
 
-/// Turns of the multiprocessors times the tokens of each.
-int32_t turns(const DenseProduct& product, int32_t tokens) {
+/// About how long it takes: turns of the multiprocessors times the work of each. Half a block takes longer
+/// than half the time.
+int32_t cost(const DenseProduct& product, int32_t tokens) {
   const int32_t rows = (product.matrix.shape.padded_rows() + kDenseRows - 1) / kDenseRows;
-  return (rows * ((product.tokens + tokens - 1) / tokens) + 131) / 132 * tokens;
+  const int32_t turns = (rows * ((product.tokens + tokens - 1) / tokens) + 131) / 132;
+  return turns * (tokens == kDenseTokens ? 8 : 5);
 }
 
 template <TileKind K>
 void multiply_kind(const DenseProduct& product, cudaStream_t stream) {
   int32_t block = product.block_tokens;
   if (block == 0 && product.tokens <= kFewTokens) block = kFewTokens;
-  if (block == 0) block = turns(product, 128) < turns(product, kDenseTokens) ? 128 : kDenseTokens;
+  if (block == 0) block = cost(product, 128) < cost(product, kDenseTokens) ? 128 : kDenseTokens;
   if (block == kFewTokens) return launch_product<K, kFewTokens>(product, stream);
   if (block == 128) return launch_product<K, 128>(product, stream);
   launch_product<K, kDenseTokens>(product, stream);

@@ -16,17 +16,18 @@ __device__ int32_t place(int32_t i, int32_t lane) {
 }
 
 /// One warp for each token and head: q heads, then k heads, then v heads. T: float4 where the dim is a
-/// multiple of 4, else float.
-template <class T>
+/// multiple of 4, else float. DIM: the dim, or 0 where it is not known here.
+template <class T, int DIM>
 __global__ void __launch_bounds__(kHeadWarps * 32) finish_head(const HeadsArguments a) {
-  constexpr int32_t kWidth = sizeof(T) / sizeof(float);
-  __shared__ __align__(16) float values[kHeadWarps][kMaxDim];
+  constexpr int32_t kWidth = sizeof(T) / sizeof(float), kMost = DIM > 0 ? DIM : kMaxDim;
+  constexpr int32_t kSteps = (kMost + 32 * kWidth - 1) / (32 * kWidth) * kWidth;  // dims of a lane
+  __shared__ __align__(16) float values[kHeadWarps][kMost];
   allow_next();
   const int lane = threadIdx.x % 32;
   const int32_t head = static_cast<int32_t>(blockIdx.y) * kHeadWarps + threadIdx.x / 32;
   const auto token = static_cast<int32_t>(blockIdx.x);
   // The pass's inputs and the tables were there before its first kernel.
-  const int32_t kv_heads = a.pool.kv_heads, dim = a.pool.dim, slot = a.pass.slots[token];
+  const int32_t kv_heads = a.pool.kv_heads, dim = DIM > 0 ? DIM : a.pool.dim, slot = a.pass.slots[token];
   const int32_t position = a.pass.positions[token];
   const int32_t block = slot < 0 ? 0 : block_of(a.tables, slot, a.pool.group, position);
   if (head >= a.q_heads + 2 * kv_heads || slot < 0) return await_previous();
@@ -37,9 +38,9 @@ __global__ void __launch_bounds__(kHeadWarps * 32) finish_head(const HeadsArgume
   const float* bias = product.bias != nullptr ? product.bias + own * dim : nullptr;
   float* x = values[threadIdx.x / 32];
   // Constants first: they need not wait.
-  float weights[kMaxDim / 32], biases[kMaxDim / 32];
+  float weights[kSteps], biases[kSteps];
 #pragma unroll
-  for (int32_t i = 0; i < kMaxDim / 32; ++i) {
+  for (int32_t i = 0; i < kSteps; ++i) {
     const int32_t d = place<kWidth>(i, lane);
     weights[i] = norm != nullptr && d < dim ? norm[d] : 1.0f;
     biases[i] = bias != nullptr && d < dim ? bias[d] : 0.0f;
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(kHeadWarps * 32) finish_head(const HeadsArgume
   const float factor = row_factor(product.sums, token);
   float squares = 0;
 #pragma unroll
-  for (int32_t i = 0; i < kMaxDim / 32; ++i) {
+  for (int32_t i = 0; i < kSteps; ++i) {
     const int32_t d = place<kWidth>(i, lane);
     if (d >= dim) continue;
     const float y = fmaf(x[d], factor, biases[i]);
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(kHeadWarps * 32) finish_head(const HeadsArgume
   if (norm != nullptr) {
     const float inverse = rsqrtf(sum_lanes(squares) / static_cast<float>(dim) + (is_q ? a.q_eps : a.k_eps));
 #pragma unroll
-    for (int32_t i = 0; i < kMaxDim / 32; ++i) {
+    for (int32_t i = 0; i < kSteps; ++i) {
       const int32_t d = place<kWidth>(i, lane);
       if (d < dim) x[d] = x[d] * inverse * weights[i];
     }
@@ -100,7 +101,13 @@ void finish_heads(const HeadsArguments& arguments, int32_t tokens, cudaStream_t 
   const int32_t heads = arguments.q_heads + 2 * arguments.pool.kv_heads;
   const auto blocks = static_cast<unsigned>((heads + kHeadWarps - 1) / kHeadWarps);
   const LaunchShape shape{dim3(static_cast<unsigned>(tokens), blocks), kHeadWarps * 32};
-  launch(arguments.pool.dim % 4 == 0 ? finish_head<float4> : finish_head<float>, shape, stream, arguments);
+  const int32_t dim = arguments.pool.dim;
+  const auto kernel = dim == 64      ? finish_head<float4, 64>
+                      : dim == 128   ? finish_head<float4, 128>
+                      : dim == 256   ? finish_head<float4, 256>
+                      : dim % 4 == 0 ? finish_head<float4, 0>
+                                     : finish_head<float, 0>;
+  launch(kernel, shape, stream, arguments);
 }
 
 }  // namespace penstock::exec::cuda

@@ -7,8 +7,8 @@
 
 namespace penstock::exec::cuda {
 
-inline constexpr int32_t kMaxStages = 4;
-inline constexpr int32_t kAhead = 2;  // stages of weights asked for before the activations are there
+inline constexpr int32_t kMaxStages = 3;  // more delay the activations, which queue behind them
+inline constexpr int32_t kAhead = 2;      // stages of weights asked for before the activations are there
 
 struct LinearArguments {
   const uint8_t* weights;

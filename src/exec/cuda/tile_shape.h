@@ -62,10 +62,10 @@ struct TileShape {
   }
 };
 
-/// Activations of the columns of one slot for 8 * column_tiles rows: for each 32 columns, 8 rows of 64 bytes a
-/// column tile, 16-byte pieces swapped as warpgroup instructions want it; for each scale group and row
-/// what the offsets of the codes add to a sum, negated, in float32; the sums of each scale group in float16
-/// pairs (the sum and what its rounding lost) as fragments for the biases; then the exponent of each row.
+/// Activations of the columns of one slot for 8 * column_tiles rows: for each 32 columns, 8 rows of 64 bytes
+/// a column tile, 16-byte pieces swapped as warpgroup instructions want it; for each scale group and row what
+/// the offsets of the codes add to a sum, negated, in float32; the sums of each scale group in float16 pairs
+/// (the sum and what its rounding lost) as fragments for the biases; then the exponent of each row.
 struct ActivationSlot {
   int32_t fragment_bytes = 0, offset_bytes = 0, sum_bytes = 0, bytes = 0;
 
