@@ -43,10 +43,8 @@ class Client::Impl {
  public:
   explicit Impl(ClientOptions options) : options_(std::move(options)) {
     initialise_once();
-    easy_.reset(curl_easy_init());
     multi_.reset(curl_multi_init());
-    if (!easy_ || !multi_)
-      throw Error(Code::kInternal, "[http.client] expected libcurl to start; got nothing");
+    if (!multi_) throw Error(Code::kInternal, "[http.client] expected libcurl to start; got nothing");
   }
 
   ClientResponse send(const ClientRequest& request) {
@@ -153,9 +151,16 @@ class Client::Impl {
     return list;
   }
 
+  /// A handle whose transfer failed keeps its buffer and refuses another size of it (CURLOPT_BUFFERSIZE),
+  /// even after a reset. Connections are kept by the multi handle.
+  void start_anew() {
+    easy_.reset(curl_easy_init());
+    if (!easy_) throw Error(Code::kInternal, "[http.client] expected libcurl to start; got nothing");
+  }
+
   void configure(Transfer& transfer, const std::string& method, curl_slist* headers) {
     const ClientRequest& request = transfer.request;
-    curl_easy_reset(easy_.get());
+    start_anew();
     set(CURLOPT_URL, transfer.hop.url.c_str());
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_NOSIGNAL, 1L);

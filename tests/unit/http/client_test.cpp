@@ -244,6 +244,15 @@ TEST_F(ClientTest, ErrorsNameTheUrlWithoutItsSecrets) {
   EXPECT_EQ(code_of([&] { client_.send(request); }), base::Code::kIo);
 }
 
+TEST_F(ClientTest, AFailureIsTheSameAtTheNextTryAndHindersNoOtherRequest) {
+  for (const char* url : {"http://nowhere.invalid/", "http://127.0.0.1:1/"}) {
+    ClientRequest bad;
+    bad.url = url;
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(code_of([&] { client_.send(bad); }), base::Code::kIo) << url << i;
+    EXPECT_EQ(client_.send(request("/file")).body, "0123456789") << url;
+  }
+}
+
 TEST_F(ClientTest, ReachesUnixSockets) {
   ClientRequest request;
   request.url = "http://localhost/file";
