@@ -240,14 +240,21 @@ class Maker {
     if (item.way != Way::kCopy) remade_.insert(name);
   }
 
+  /// Scales and biases of a module whose new form has none.
+  bool is_stale(const std::string& name) const {
+    const size_t dot = name.rfind('.');
+    if (dot == std::string::npos) return false;
+    const std::string tail = name.substr(dot);
+    return (tail == ".global_scale" || tail == ".scales" || tail == ".biases") &&
+           remade_.contains(name.substr(0, dot));
+  }
+
   /// Towers of other modalities go over as they are; what mlx-lm drops at loading is dropped here.
   void add_other_tensors() {
     for (const auto& [name, stored] : files_.checkpoint->tensors()) {
       const bool drop = name.ends_with("rotary_emb.inv_freq") ||
                         (files_.spec.tied_head && name.starts_with(prefix_ + "lm_head."));
-      const size_t tail = name.rfind(".global_scale");
-      const bool stale = tail != std::string::npos && remade_.contains(name.substr(0, tail));
-      if (drop || stale || used_.contains(name)) continue;
+      if (drop || is_stale(name) || used_.contains(name)) continue;
       Item item;
       item.rows = stored.shape.empty() ? 1 : stored.shape[0];
       item.from = item.to = stored.type;

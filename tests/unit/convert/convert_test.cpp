@@ -170,6 +170,23 @@ TEST(Convert, AQuantisedSourceKeepsWhatIsAsWantedAndTheRestIsMadeAnew) {
   EXPECT_TRUE(again);
 }
 
+TEST(Convert, AFormatWithoutBiasesLeavesNoneOfTheSource) {
+  const TemporaryDirectory folder;
+  write_model(folder / "dense", tiny_config({}), tiny_tensors({}, DType::kF16));
+  convert(models::open_model(folder / "dense"), folder / "affine", with_format({"affine", 32, 4}));
+  const models::ModelFiles source = models::open_model(folder / "affine");
+  Options dense;
+  dense.wish.dequantize = true;
+  for (const auto& [name, options] :
+       {std::pair("mxfp4", with_format({"mxfp4", 32, 4})), std::pair("nvfp4", with_format({"nvfp4", 16, 4})),
+        std::pair("again", dense)}) {
+    convert(source, folder / name, options);
+    const models::ModelFiles made = models::open_model(folder / name);
+    EXPECT_EQ(made.checkpoint->find("model.embed_tokens.biases"), nullptr) << name;
+    EXPECT_EQ(made.checkpoint->find("model.embed_tokens.scales") == nullptr, options.wish.dequantize) << name;
+  }
+}
+
 TEST(Convert, ADtypeIsGivenToEverythingButCodes) {
   const TemporaryDirectory folder;
   write_model(folder / "dense", tiny_config({}), tiny_tensors({}, DType::kF32));
