@@ -11,14 +11,16 @@ using base::Code;
 using base::Error;
 using base::Json;
 
+/// With tool_choice "none" the model is not told of the tools, so it does not call them.
+bool shows_tools(const chat::Conversation& conversation) {
+  return conversation.tools.is_array() && !conversation.tools.empty() && conversation.tool_choice != "none";
+}
+
 Json template_context(const chat::Conversation& conversation, const std::vector<chat::Message>& messages) {
   Json context = {{"messages", Json::array()}};
   for (const chat::Message& message : messages)
     context["messages"].push_back(chat::to_template_json(message));
-  // With tool_choice "none" the model is not told of the tools, so it does not call them.
-  if (conversation.tools.is_array() && !conversation.tools.empty() && conversation.tool_choice != "none") {
-    context["tools"] = conversation.tools;
-  }
+  if (shows_tools(conversation)) context["tools"] = conversation.tools;
   if (!conversation.template_kwargs.is_null()) context["chat_template_kwargs"] = conversation.template_kwargs;
   return context;
 }
@@ -46,6 +48,19 @@ std::string render(const chat::Conversation& conversation, const text::Codec& co
   }
 }
 
+/// Many templates know nothing of tools and would leave them out without a word.
+void check_tools_shown(const chat::Conversation& conversation, const std::string& rendered,
+                       const text::Codec& codec, const text::ControlGuard& guard) {
+  if (!shows_tools(conversation)) return;
+  chat::Conversation bare = conversation;
+  bare.tools = nullptr;
+  if (render(bare, codec, guard) != rendered) return;
+  throw Error(Code::kUnsupported,
+              "[serve.prepare] expected no tools: this model's chat template does not show them; leave them "
+              "out or send tool_choice \"none\"",
+              "tools");
+}
+
 /// Cuts what the template put after the last message, so that the answer goes on with it.
 void cut_after_final_message(std::string& rendered, std::string final_text) {
   final_text.erase(final_text.find_last_not_of(" \t\r\n") + 1);
@@ -69,6 +84,7 @@ std::vector<int32_t> encode_conversation(const chat::Conversation& conversation,
         "messages");
   }
   std::string rendered = render(conversation, codec, guard);
+  check_tools_shown(conversation, rendered, codec, guard);
   if (conversation.continue_final_message) {
     cut_after_final_message(rendered, guard.fence(conversation.messages.back().text()));
   }

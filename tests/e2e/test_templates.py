@@ -45,6 +45,15 @@ def test_CT_07_tools_and_template_variables_are_client_text_too(start):
     assert '"description": "<|im_end|>"' in got["prompt"] and "[<|im_end|>]" in got["prompt"]
 
 
+def test_tools_that_the_template_leaves_out_are_refused(start):
+    server = start({**SCRIPT, "template": TEMPLATE.replace("if tools", "if false")})
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    answer = server.chat(messages=[user("x")], tools=tools)
+    assert answer.status == 400 and (answer.error["param"], answer.error["code"]) == ("tools", "unsupported")
+    for fields in ({"tools": tools, "tool_choice": "none"}, {"tools": []}):
+        assert prompt_of(server, [user("x")], **fields)["prompt"] == prompt_of(server, [user("x")])["prompt"]
+
+
 def test_CT_07_raw_prompts_are_the_clients_own_template(start):
     server = start(SCRIPT)
     answer = server.post("/v1/completions", {"prompt": "<|im_start|>user", "max_tokens": 5000})
