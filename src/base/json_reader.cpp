@@ -72,7 +72,10 @@ class Builder : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    throw Error(Code::kInvalidRequest, "[base.json] expected JSON in " + what_ + "; got " + error.what());
+    std::string_view why = error.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
+    why.remove_prefix(std::min(why.size(), why.find("] ") + 2));
+    throw Error(Code::kInvalidRequest,
+                "[base.json] expected JSON in " + what_ + "; got a " + std::string(why));
   }
 
   Json take() { return std::move(root_); }

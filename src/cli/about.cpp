@@ -1,4 +1,5 @@
 // penstock doctor, version and completion: about the program itself.
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -17,7 +18,9 @@ namespace penstock::cli {
 namespace {
 
 void print_executors() {
+  const auto& choices = config::find_option("executor")->choices;
   for (const std::string& name : pool::executor_names()) {
+    if (std::find(choices.begin(), choices.end(), name) == choices.end()) continue;  // for tests only
     std::string detail;
     try {
       detail = pool::make_executor(name)->caps().detail;
@@ -116,6 +119,7 @@ void add_doctor(CLI::App& app, Program& program) {
 
 void add_version(CLI::App& app, Program&) {
   CLI::App* command = app.add_subcommand("version", "Print the version");
+  set_examples(*command, "  penstock version");
   command->callback([] { std::cout << "penstock " << PENSTOCK_VERSION << "\n"; });
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 
+#include <poll.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -113,10 +114,11 @@ class Chat {
     }
     const bool stopped = interrupted().exchange(false);
     if (stopped) generation->cancel(serve::Generation::Why::kCaller);
-    if (const std::string answer = printer->answer(); answer.empty() || answer.back() != '\n')
-      std::cout << "\n";
+    const auto error = printer->error();
+    const std::string answer = printer->answer();
+    if (answer.empty() ? !error : answer.back() != '\n') std::cout << "\n";
     std::cout << std::flush;
-    if (const auto error = printer->error()) {
+    if (error) {
       if (has_template_) messages_.pop_back();
       throw *error;
     }
@@ -139,16 +141,27 @@ class Chat {
   bool has_template_ = true;
 };
 
+/// A line from the terminal has come (or its end); false after Ctrl-C. A blocked read would not notice that.
+bool wait_for_line() {
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  while (poll(&input, 1, 100) <= 0) {
+    if (interrupted()) return false;
+  }
+  return true;
+}
+
 /// One message, which may span lines between triple quotes. Nothing at the end of input.
 std::optional<std::string> read_message(bool terminal) {
   if (terminal) std::cout << ">>> " << std::flush;
   std::string line;
+  if (terminal && !wait_for_line()) return std::nullopt;
   if (!std::getline(std::cin, line)) return std::nullopt;
   const std::string quotes = "\"\"\"";
   if (!line.starts_with(quotes)) return line;
   std::string text = line.substr(quotes.size());
   while (!text.ends_with(quotes)) {
     if (terminal) std::cout << "... " << std::flush;
+    if (terminal && !wait_for_line()) return std::nullopt;
     if (!std::getline(std::cin, line)) return text;
     text += "\n" + line;
   }

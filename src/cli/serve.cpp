@@ -57,6 +57,8 @@ int run(const Program& program, const config::Settings& settings, const std::str
   api::ApiServer server(settings, service);
   server.start();
   std::cout << "listening on " << server.url() << std::endl;
+  if (settings.unix_socket.empty() && (settings.host == "0.0.0.0" || settings.host == "::"))
+    std::fprintf(stderr, "other machines reach it at this machine's own addresses, with the API key\n");
   signals.wait();
   std::fprintf(stderr, "stopping: running requests may finish for %lld ms\n",
                static_cast<long long>(settings.drain_timeout_ms));

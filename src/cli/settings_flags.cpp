@@ -5,6 +5,16 @@
 #include "base/log.h"
 
 namespace penstock::cli {
+namespace {
+
+std::string choices_of(const config::Option& option) {
+  std::string list;
+  for (const std::string_view choice : option.choices)
+    list += (list.empty() ? ": " : ", ") + std::string(choice);
+  return list;
+}
+
+}  // namespace
 
 SettingsFlags::SettingsFlags(CLI::App& command, const std::vector<std::string>& scopes_or_names) {
   const auto wanted = [&](std::string_view word) {
@@ -13,7 +23,8 @@ SettingsFlags::SettingsFlags(CLI::App& command, const std::vector<std::string>& 
   for (const config::Option& option : config::options()) {
     if (!wanted(option.scope) && !wanted(option.name)) continue;
     const std::string name(option.name), flag(option.flag);
-    const std::string help = std::string(option.help) + " [" + std::string(option.environment) + "]";
+    const std::string help =
+        std::string(option.help) + choices_of(option) + " [" + std::string(option.environment) + "]";
     std::string& text = texts_[name];
     if (option.type == config::Type::kBool) {
       flags_[name] = command.add_flag(

@@ -32,7 +32,7 @@ void print_list(const std::vector<store::Listed>& models, bool json) {
     std::cout << list.dump() << std::endl;
     return;
   }
-  if (models.empty()) std::cout << "No models yet. `penstock pull smollm2` gets a small one (93 MB).\n";
+  if (models.empty()) std::cout << "No models yet. `penstock pull smollm2` gets a small one (98 MB).\n";
   for (const auto& model : models) {
     std::cout << fmt::format("{:50} {:>12}  {}\n", model.name, megabytes(model.size_bytes),
                              model.complete ? "" : "incomplete: " + model.problem);

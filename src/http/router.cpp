@@ -97,6 +97,18 @@ std::string Router::allow_of(const Route& route) {
   return allow;
 }
 
+std::string Router::paths() const {
+  std::string list;
+  for (const Route& route : routes_) {
+    if (!list.empty()) list += ", ";
+    for (const Segment& segment : route.segments) {
+      const bool literal = segment.kind == Segment::kLiteral;
+      list += "/" + (literal ? segment.text : "{" + segment.text + "}");
+    }
+  }
+  return list;
+}
+
 std::optional<Router::Match> Router::match(std::string_view method, std::string_view raw_path) const {
   if (!raw_path.starts_with('/')) return std::nullopt;
   const Pieces pieces = split(raw_path);

@@ -28,6 +28,9 @@ class Router {
   /// `raw_path` is still percent-encoded. Nothing when no route has that path.
   std::optional<Match> match(std::string_view method, std::string_view raw_path) const;
 
+  /// The patterns of all routes in words, for an error: "/health, /v1/models".
+  std::string paths() const;
+
  private:
   struct Segment {
     enum Kind { kLiteral, kOne, kRest } kind;

@@ -195,7 +195,8 @@ std::optional<Response> Session::find_route(RequestParser& parser, const Handler
     return response;
   }
   if (!match) {
-    const Error error(Code::kNotFound, "[http.route] expected a known path; got " + request.path);
+    const Error error(Code::kNotFound,
+                      "[http.route] expected one of " + server_->router.paths() + "; got " + request.path);
     return refusal({404, error}, request);
   }
   const Error error(Code::kMethodNotAllowed,

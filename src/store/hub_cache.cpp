@@ -157,7 +157,7 @@ uint64_t HubCache::remove(std::string_view repo) {
   const auto found = is_repo_id(repo) ? describe(repo) : std::nullopt;
   if (!found) {
     throw base::Error(base::Code::kNotFound,
-                      "[store.rm] expected a repository of the cache; got " + std::string(repo));
+                      "[store.rm] expected a model of `penstock list`; got " + std::string(repo));
   }
   std::error_code error;
   fs::remove_all(found->folder, error);

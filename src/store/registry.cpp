@@ -162,11 +162,15 @@ std::optional<Located> Registry::find(std::string_view name) const {
   if (auto local = find_local(name)) return local;
   if (const Alias* alias = find_alias(name)) return find_alias_file(*alias);
   if (const auto repo = parse_repo_name(name)) return find_repo(*repo);
+  std::error_code error;
+  const char* note = fs::is_directory(name, error)              ? ", a folder without a config.json"
+                     : name.find(' ') != std::string_view::npos ? ": the model comes before the prompt"
+                                                                : "";
   throw base::Error(
       base::Code::kInvalidRequest,
       fmt::format("[store.find] expected a folder, a .gguf file, a repository as in org/name, or one of {}; "
-                  "got '{}'",
-                  all_aliases(), name));
+                  "got '{}'{}",
+                  all_aliases(), name, note));
 }
 
 Located Registry::require(std::string_view name) const {
@@ -219,6 +223,10 @@ Facts Registry::show(std::string_view name) const {
 uint64_t Registry::remove(std::string_view name) {
   if (const Alias* alias = find_alias(name)) {
     const auto found = find_alias_file(*alias);
+    if (!found && !fs::exists(cache_.repo_folder(alias_repo(*alias)))) {
+      throw base::Error(base::Code::kNotFound,
+                        fmt::format("[store.rm] expected {} to be on this machine; it is not", name));
+    }
     if (!found || found->repo == alias_repo(*alias)) return cache_.remove(alias_repo(*alias));
     return cache_.remove_file({found->repo, found->commit, found->path.parent_path()},
                               found->path.filename());
@@ -227,13 +235,13 @@ uint64_t Registry::remove(std::string_view name) {
   if (!repo) {
     throw base::Error(
         base::Code::kInvalidRequest,
-        fmt::format("[store.rm] expected an alias or a repository of the cache; got '{}'", name));
+        fmt::format("[store.rm] expected an alias or a repository of `penstock list`; got '{}'", name));
   }
   if (repo->wanted.empty()) return cache_.remove(repo->repo);
   const auto found = find_repo(*repo);
   if (!found) {
     throw base::Error(base::Code::kNotFound,
-                      fmt::format("[store.rm] expected {} to be in the cache; it is not", name));
+                      fmt::format("[store.rm] expected {} to be on this machine; it is not", name));
   }
   const auto snapshot = cache_.find(repo->repo, repo->revision);
   return cache_.remove_file(*snapshot, found->path.lexically_relative(snapshot->folder));

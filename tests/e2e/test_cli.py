@@ -1,6 +1,9 @@
 """The contract for scripts: arguments, JSON, standard streams and exit status of the command line, on the default model."""
 import json
+import os
+import pty
 import re
+import select
 import subprocess
 import time
 from pathlib import Path
@@ -133,6 +136,50 @@ def test_run_interrupt_stops_the_answer_not_the_program(binary, smollm2):
     assert "forget the conversation" in out and process.returncode == 0
 
 
+def test_run_interrupt_at_the_prompt_gives_a_fresh_one(binary, smollm2):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(binary, [str(binary), "run", smollm2])
+    seen = b""
+
+    def read_until(count):
+        nonlocal seen
+        while seen.count(b">>> ") < count:
+            assert select.select([terminal], [], [], 60)[0], seen
+            seen += os.read(terminal, 4096)
+
+    read_until(1)
+    for count in (2, 3):  # the second one is no reason to leave either
+        os.write(terminal, b"\x03")
+        read_until(count)
+    os.write(terminal, b"/bye\n")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(terminal)
+
+
+def test_run_that_fails_prints_no_answer(penstock, smollm2):
+    out = penstock("run", smollm2, "hi", "--context-length", "20", check=False)
+    assert out.returncode == 1 and "20 tokens" in out.stderr and out.stdout == ""
+
+
+def test_a_model_that_is_not_here_is_said_with_what_to_do(penstock, tmp_path):
+    def said(*arguments, **environment):
+        out = penstock(*arguments, check=False, environment={"HF_HUB_CACHE": str(tmp_path / "hub"), **environment})
+        assert out.returncode != 0 and out.stdout == ""
+        return out.stderr
+
+    assert "penstock pull smollm2" in said("show", "smollm2")
+    assert "smollm2 to be on this machine" in said("rm", "smollm2")
+    for name in ("smollm2", "org/name"):
+        message = said("run", name, "hi", HF_HUB_OFFLINE="1")
+        assert name in message and "unset it to download" in message and message.count("\n") == 1
+    assert "the model comes before the prompt" in said("run", "Why is the sky blue?")
+
+
+def test_help_names_the_choices(penstock):
+    assert "auto, cpu, cuda, mlx" in penstock("run", "--help").stdout
+
+
 def test_show_list_plan_doctor_version(penstock, smollm2):
     facts = json.loads(penstock("show", smollm2, "--json").stdout)
     assert facts["family"] == "llama" and facts["layers"] == 30 and facts["context_length"] == 8192
@@ -140,6 +187,8 @@ def test_show_list_plan_doctor_version(penstock, smollm2):
     plan = penstock("plan", smollm2).stdout
     assert plan.count("attn_in") == 30 and "head " in plan
     assert re.search(r"^executor +cpu +(avx2|neon\+dotprod|neon|scalar)$", penstock("doctor").stdout, re.MULTILINE)
+    for name in re.findall(r"^executor +(\S+)", penstock("doctor").stdout, re.MULTILINE):
+        assert name in ("cpu", "cuda", "mlx"), "a name that --executor takes"
     assert penstock("version").stdout.startswith("penstock ")
 
 
@@ -152,5 +201,5 @@ def test_completion(penstock, shell):
 
 
 def test_help_teaches_with_examples(penstock):
-    for command in ("serve", "run", "generate", "logits", "bench", "pull", "list", "show", "rm", "convert", "plan", "doctor", "completion"):
-        assert "Examples:" in penstock(command, "--help").stdout, command
+    for command in ("serve", "run", "generate", "logits", "bench", "pull", "list", "show", "rm", "convert", "plan", "doctor", "version", "completion"):
+        assert f"penstock {command}" in penstock(command, "--help").stdout.partition("Examples:")[2], command

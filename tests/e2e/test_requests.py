@@ -349,6 +349,14 @@ def test_tools_are_shown_and_calls_come_back_as_text(reporter):
     assert "look" not in json.loads(hidden.text)["prompt"] and "notes" not in hidden.json["penstock"]
 
 
+def test_errors_say_what_to_do(hello):
+    assert "/v1/chat/completions, /v1/completions, /v1/models" in hello.get("/v1/embeddings").error["message"]
+    assert "use tools" in hello.chat(functions=[{"name": "f"}]).error["message"]
+    assert "use tool_choice" in hello.chat(function_call="auto").error["message"]
+    message = hello.post("/v1/chat/completions", b"{bad").error["message"]
+    assert "line 1, column 2" in message and "exception" not in message
+
+
 def test_TC_11_forced_calls_are_refused(hello):
     tools = [{"type": "function", "function": {"name": "look"}}]
     named = {"type": "function", "function": {"name": "look"}}

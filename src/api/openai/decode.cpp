@@ -118,8 +118,8 @@ Json parse_body(const http::Request& request) {
   const auto invalid = [](const std::string& message) {
     return CodedError(Code::kInvalidRequest, "invalid_json", "[openai.body] " + message);
   };
-  if (!is_json_type(request.header("content-type")))
-    throw invalid("expected Content-Type: application/json; got another");
+  if (const std::string_view type = request.header("content-type"); !is_json_type(type))
+    throw invalid("expected Content-Type: application/json; got " + std::string(type.substr(0, 100)));
   if (request.body.empty()) throw invalid("expected a JSON object as the body; got an empty body");
   if (base::is_nested_deeper(request.body, kMaxDepth)) {
     throw CodedError(

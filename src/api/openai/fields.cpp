@@ -50,8 +50,8 @@ constexpr std::array kChatFields = {
     Field{"service_tier", kAccepted},
     Field{"prediction", kAccepted},
     Field{"parallel_tool_calls", kAccepted},
-    Field{"functions", kRefused},
-    Field{"function_call", kRefused},
+    Field{"functions", kRefused, "tools"},
+    Field{"function_call", kRefused, "tool_choice"},
     Field{"audio", kRefused},
     Field{"web_search_options", kRefused},
     Field{"structured_outputs", kRefused},
@@ -64,8 +64,8 @@ constexpr std::array kChatFields = {
     Field{"chat_template", kRefused},
     Field{"documents", kRefused},
     Field{"min_tokens", kRefused},
-    Field{"stop_token_ids", kRefused},
-    Field{"bad_words", kRefused},
+    Field{"stop_token_ids", kRefused, "stop"},
+    Field{"bad_words", kRefused, "logit_bias"},
     Field{"truncate_prompt_tokens", kRefused},
     Field{"prompt_logprobs", kRefused},
 };
@@ -103,8 +103,8 @@ constexpr std::array kCompletionFields = {
     Field{"grammar", kRefused},
     Field{"json_schema", kRefused},
     Field{"min_tokens", kRefused},
-    Field{"stop_token_ids", kRefused},
-    Field{"bad_words", kRefused},
+    Field{"stop_token_ids", kRefused, "stop"},
+    Field{"bad_words", kRefused, "logit_bias"},
     Field{"truncate_prompt_tokens", kRefused},
     Field{"prompt_logprobs", kRefused},
 };
@@ -126,8 +126,9 @@ std::vector<std::string> unknown_fields(const base::Json& body, std::span<const 
     if (found == fields.end()) {
       unknown.push_back(key);
     } else if (found->set == kRefused && !value.is_null()) {
+      const std::string advice = found->instead.empty() ? "" : "; use " + std::string(found->instead);
       throw base::Error(base::Code::kUnsupported,
-                        "[openai.decode] expected no " + key + ": it is not supported here", key);
+                        "[openai.decode] expected no " + key + ": it is not supported here" + advice, key);
     }
   }
   return unknown;

@@ -17,6 +17,7 @@ enum class FieldSet { kHonoured, kAccepted, kRefused };
 struct Field {
   std::string_view name;
   FieldSet set;
+  std::string_view instead = {};  // of a refused field: what does the same here
 };
 
 std::span<const Field> chat_fields();        // POST /v1/chat/completions
