@@ -10,8 +10,8 @@ namespace {
 std::string choices_of(const config::Option& option) {
   std::string list;
   for (const std::string_view choice : option.choices)
-    list += (list.empty() ? ": " : ", ") + std::string(choice);
-  return list;
+    list += (list.empty() ? " (" : ", ") + std::string(choice);
+  return list.empty() ? list : list + ")";
 }
 
 }  // namespace
