@@ -21,7 +21,7 @@ class AttendOperation final : public CpuOperation {
   void run(Context& context, int32_t thread) const override {
     const AttendWork& work = context.step.attention[static_cast<size_t>(group_)];
     const auto n = static_cast<int32_t>(work.items.size());
-    for (int32_t i; (i = context.pool->take(n)) >= 0;)
+    for (int32_t i; (i = context.pool->take(thread, n)) >= 0;)
       run_item(context, thread, work.items[static_cast<size_t>(i)]);
     context.pool->barrier(thread);
     if (work.merges.empty()) return;

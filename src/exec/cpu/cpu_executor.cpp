@@ -232,9 +232,9 @@ void CpuExecutor::sample(Ticket ticket, const SampleBatch& batch) {
   output_.draw(batch, logit_rows_, context_->logits, {context_->plan->vocab, limits_}, tokens_,
                [this](int32_t n, const std::function<void(int32_t)>& row) {
                  if (n == 1) return row(0);
-                 pool_->run([&](int32_t) {
+                 pool_->run([&](int32_t thread) {
                    const DenormalScope scope(Denormals::kKept);
-                   for (int32_t i; (i = pool_->take(n)) >= 0;) row(i);
+                   for (int32_t i; (i = pool_->take(thread, n)) >= 0;) row(i);
                  });
                });
 }

@@ -52,7 +52,7 @@ void multiply(const Context& context, int32_t thread, std::span<const LinearPart
   constexpr int64_t kGrain = 2;  // units; the kernels take strips by pairs
   int64_t total = 0;
   for (const LinearPart& part : parts) total += part.matrix->units() * part.matrix->unit_bytes();
-  for (int32_t index; (index = context.pool->take(context.n_pieces())) >= 0;) {
+  for (int32_t index; (index = context.pool->take(thread, context.n_pieces())) >= 0;) {
     const Range mine = context.piece(total, index);
     int64_t before = 0;
     for (const LinearPart& part : parts) {

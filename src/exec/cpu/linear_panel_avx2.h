@@ -73,28 +73,33 @@ struct PairPlace {
   int64_t strip_bytes;  // to the second strip
 };
 
-/// The scales of a group of both strips to the panel; asks for those of the pair that follows.
+/// The scales of a group of both strips to the panel.
 static inline __attribute__((always_inline)) void unpack_scales(const ScaleReader& reader,
                                                                 const PairPlace& place, float* to) {
 #pragma GCC unroll 2
   for (int s = 0; s < 2; ++s) {
-    const uint8_t* block = place.block + s * place.strip_bytes;
-    prefetch_lines(block + 2 * place.strip_bytes + reader.at(), 1);
-    const GroupScales scales = reader.read(block, place.group);
+    const GroupScales scales = reader.read(place.block + s * place.strip_bytes, place.group);
     _mm256_storeu_ps(to + s * 16, scales.scale);
     _mm256_storeu_ps(to + s * 16 + 8, scales.bias);
   }
 }
 
-/// sums takes steps [kFirst, kEnd) of one chunk: kFresh from the codes at `place`, otherwise from `bytes`.
-template <class C, bool kStarts, bool kFresh, int kFirst, int kEnd, int MT>
+/// What a tile does besides: it unpacks the panel, it only reads it, or it asks for one of the two strips
+/// that come after. One tile cannot ask for both: it would wait for the memory.
+enum class Tile { kUnpacks, kReads, kReadsAhead };
+
+/// sums takes steps [kFirst, kEnd) of one chunk, from the codes at `place` or from `bytes`.
+template <class C, bool kStarts, Tile kTile, int kFirst, int kEnd, int MT>
 static inline __attribute__((always_inline)) void add_chunk(const PairPlace& place, uint8_t* bytes,
                                                             const int8_t* const (&q)[MT], int64_t column,
                                                             __m256i (&sums)[2][MT]) {
   __m256i part[2][MT];
-  if constexpr (kFresh) {
-    prefetch_lines(place.chunk + 2 * place.strip_bytes, C::kBytes);
-    prefetch_lines(place.chunk + 3 * place.strip_bytes, C::kBytes);
+  if constexpr (kTile != Tile::kReads && kFirst == 0) {
+    // Past the codes of a block are its scales.
+    constexpr int64_t kStrip = kTile == Tile::kUnpacks ? 2 : 3;
+    prefetch_lines(place.chunk + kStrip * place.strip_bytes, C::kBytes + 64);
+  }
+  if constexpr (kTile == Tile::kUnpacks) {
     const FreshChunk<C> chunk = {C(place.chunk), C(place.chunk + place.strip_bytes), bytes};
     add_pair_steps<C, kStarts, kFirst, kEnd>(chunk, q, column, part, sums);
   } else {
@@ -102,9 +107,8 @@ static inline __attribute__((always_inline)) void add_chunk(const PairPlace& pla
   }
 }
 
-/// Activation rows first_m .. first_m + MT - 1 against strips `strip` and `strip` + 1. kFresh: fills the
-/// panel and asks for the two strips after these.
-template <class C, bool kHalf, bool kFresh, int MT>
+/// Activation rows first_m .. first_m + MT - 1 against strips `strip` and `strip` + 1.
+template <class C, bool kHalf, Tile kTile, int MT>
 static void panel_tile(const PackedCodes& w, const QuantRows& x, int64_t strip, int64_t first_m,
                        const CodePanel& panel, const LinearOut& out) {
   const RowTile<MT> rows(x, first_m, w.offset());
@@ -123,7 +127,7 @@ static void panel_tile(const PackedCodes& w, const QuantRows& x, int64_t strip, 
 #pragma GCC unroll 4
     for (int m = 0; m < MT; ++m) acc[s][m] = _mm256_setzero_ps();
   const auto take = [&](int64_t g, __m256i(&sums)[2][MT]) __attribute__((always_inline)) {
-    if constexpr (kFresh) unpack_scales(reader, place, scales);
+    if constexpr (kTile == Tile::kUnpacks) unpack_scales(reader, place, scales);
     rows.take_pair(g, scales, has_bias, sums, acc);
     scales += 32;
     ++place.group;
@@ -136,15 +140,15 @@ static void panel_tile(const PackedCodes& w, const QuantRows& x, int64_t strip, 
   for (int64_t g = 0; g < groups; ++g) {
     __m256i sums[2][MT];
     if constexpr (kHalf) {
-      add_chunk<C, true, kFresh, 0, 4>(place, bytes, rows.q, column, sums);
+      add_chunk<C, true, kTile, 0, 4>(place, bytes, rows.q, column, sums);
       take(g++, sums);
-      add_chunk<C, true, kFresh, 4, 8>(place, bytes, rows.q, column, sums);
+      add_chunk<C, true, kTile, 4, 8>(place, bytes, rows.q, column, sums);
       next_chunk();
     } else {
-      add_chunk<C, true, kFresh, 0, 8>(place, bytes, rows.q, column, sums);
+      add_chunk<C, true, kTile, 0, 8>(place, bytes, rows.q, column, sums);
       next_chunk();
       for (int64_t c = 1; c < chunks; ++c, next_chunk())
-        add_chunk<C, false, kFresh, 0, 8>(place, bytes, rows.q, column, sums);
+        add_chunk<C, false, kTile, 0, 8>(place, bytes, rows.q, column, sums);
     }
     take(g, sums);
     if (place.group == block_groups) {
@@ -159,15 +163,16 @@ static void panel_tile(const PackedCodes& w, const QuantRows& x, int64_t strip, 
     for (int m = 0; m < MT; ++m) store_rows(out, first_m + m, (strip + s) * kStripRows, w.rows, acc[s][m]);
 }
 
-/// Pairs of strips, an odd last one is left out; at least four activation rows.
+/// Pairs of strips, an odd last one is left out; at least eight activation rows.
 template <class C, bool kHalf>
 static void panels_of(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                       const CodePanel& panel) {
   for (int64_t strip = strips.first; strip + 2 <= strips.last; strip += 2) {
-    panel_tile<C, kHalf, true, 4>(w, x, strip, 0, panel, out);
-    int64_t m = 4;
-    for (; m + 4 <= x.m; m += 4) panel_tile<C, kHalf, false, 4>(w, x, strip, m, panel, out);
-    for (; m < x.m; ++m) panel_tile<C, kHalf, false, 1>(w, x, strip, m, panel, out);
+    panel_tile<C, kHalf, Tile::kUnpacks, 4>(w, x, strip, 0, panel, out);
+    panel_tile<C, kHalf, Tile::kReadsAhead, 4>(w, x, strip, 4, panel, out);
+    int64_t m = 8;
+    for (; m + 4 <= x.m; m += 4) panel_tile<C, kHalf, Tile::kReads, 4>(w, x, strip, m, panel, out);
+    for (; m < x.m; ++m) panel_tile<C, kHalf, Tile::kReads, 1>(w, x, strip, m, panel, out);
   }
 }
 

@@ -71,7 +71,7 @@ class MlpOperation final : public CpuOperation {
     const LinearPart gate = {gate_, {context.gate.data(), cols, bias_of(gate_bias_)}};
     const LinearPart up = {up_, {context.up.data(), cols, bias_of(up_bias_)}};
     const bool few = m <= kPrivateRows;
-    for (int32_t index; (index = context.pool->take(context.n_pieces())) >= 0;) {
+    for (int32_t index; (index = context.pool->take(thread, context.n_pieces())) >= 0;) {
       const Range mine = columns(context.piece(grains, index));
       multiply_range(context, thread, gate, rows, m, units(*gate_, mine));
       multiply_range(context, thread, up, rows, m, units(*up_, mine));

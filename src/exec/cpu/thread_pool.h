@@ -37,15 +37,22 @@ class ThreadPool {
   void barrier(int32_t thread);
 
   /// Inside a job: the next of n pieces of work that no thread has taken since the last barrier, -1 when
-  /// none is left.
-  int32_t take(int32_t n);
+  /// none is left. A thread's own share comes first and in order, so that it walks through memory; then the
+  /// last pieces of threads that are late.
+  int32_t take(int32_t thread, int32_t n);
 
  private:
   struct alignas(64) Flag {
     std::atomic<uint32_t> value{0};
   };
 
+  /// Pieces of one thread's share: taken from the front in the low half, from the back in the high half.
+  struct alignas(64) Taken {
+    std::atomic<uint64_t> pieces{0};
+  };
+
   void work(int32_t thread);
+  void leave_all();
   void call(int32_t thread);
   uint32_t await_job(uint32_t seen);
 
@@ -56,7 +63,7 @@ class ThreadPool {
   Flag done_;        // threads that finished the job
   Flag sleepers_;
   Flag arrived_, phase_;  // of the barrier
-  Flag taken_;            // pieces of work since the last barrier
+  std::vector<Taken> taken_;  // since the last barrier
   const std::function<void(int32_t)>* job_ = nullptr;
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;

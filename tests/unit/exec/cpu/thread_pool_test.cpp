@@ -118,7 +118,7 @@ TEST(ThreadPool, EveryPieceIsTakenOnceBetweenBarriers) {
     std::array<std::array<std::atomic<int32_t>, 50>, 4> taken{};
     pool.run([&](int32_t thread) {
       for (auto& round : taken) {
-        for (int32_t i; (i = pool.take(50)) >= 0;) ++round[static_cast<size_t>(i)];
+        for (int32_t i; (i = pool.take(thread, 50)) >= 0;) ++round[static_cast<size_t>(i)];
         pool.barrier(thread);
       }
     });
