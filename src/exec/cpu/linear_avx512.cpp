@@ -62,7 +62,8 @@ struct Rows {
   }
 };
 
-inline void prefetch_lines(Zmm::Place at, int64_t bytes) {
+/// Always inlined, see simd_avx2.h.
+inline __attribute__((always_inline)) void prefetch_lines(Zmm::Place at, int64_t bytes) {
   for (int64_t line = 0; line < bytes; line += 64) {
     _mm_prefetch(reinterpret_cast<const char*>(at.low + line), _MM_HINT_T0);
     _mm_prefetch(reinterpret_cast<const char*>(at.high + line), _MM_HINT_T0);

@@ -84,8 +84,8 @@ static inline __attribute__((always_inline)) void unpack_scales(const ScaleReade
   }
 }
 
-/// What a tile does besides: it unpacks the panel, it only reads it, or it asks for one of the two strips
-/// that come after. One tile cannot ask for both: it would wait for the memory.
+/// What a tile does besides: it unpacks the panel, it only reads it, or it also asks for the two strips that
+/// come after.
 enum class Tile { kUnpacks, kReads, kReadsAhead };
 
 /// sums takes steps [kFirst, kEnd) of one chunk, from the codes at `place` or from `bytes`.
@@ -94,10 +94,10 @@ static inline __attribute__((always_inline)) void add_chunk(const PairPlace& pla
                                                             const int8_t* const (&q)[MT], int64_t column,
                                                             __m256i (&sums)[2][MT]) {
   __m256i part[2][MT];
-  if constexpr (kTile != Tile::kReads && kFirst == 0) {
+  if constexpr (kTile == Tile::kReadsAhead && kFirst == 0) {
     // Past the codes of a block are its scales.
-    constexpr int64_t kStrip = kTile == Tile::kUnpacks ? 2 : 3;
-    prefetch_lines(place.chunk + kStrip * place.strip_bytes, C::kBytes + 64);
+    prefetch_lines(place.chunk + 2 * place.strip_bytes, C::kBytes + 64);
+    prefetch_lines(place.chunk + 3 * place.strip_bytes, C::kBytes + 64);
   }
   if constexpr (kTile == Tile::kUnpacks) {
     const FreshChunk<C> chunk = {C(place.chunk), C(place.chunk + place.strip_bytes), bytes};
