@@ -149,7 +149,15 @@ void to_f16_avx2(const float* x, int64_t n, uint16_t* out) {
 }
 
 void from_f16_avx2(const uint16_t* x, int64_t n, float* out) {
+  // The cache of keys and values is read once a step, mostly from memory; what follows is the next head.
+  constexpr int64_t kAhead = 1024;
   int64_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    _mm_prefetch(reinterpret_cast<const char*>(x + i + kAhead), _MM_HINT_T0);
+#pragma GCC unroll 4
+    for (int64_t k = i; k < i + 32; k += 8)
+      _mm256_storeu_ps(out + k, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + k))));
+  }
   for (; i + 8 <= n; i += 8)
     _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
   if (i == n) return;
