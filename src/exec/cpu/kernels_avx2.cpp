@@ -6,7 +6,7 @@ namespace penstock::exec::cpu {
 
 namespace {
 
-constexpr int32_t kPanelFrom = 8;  // activation rows that pay for unpacking a panel
+constexpr int32_t kPanelFrom = 4;  // activation rows that pay for unpacking a panel
 
 }  // namespace
 

@@ -18,7 +18,7 @@ inline constexpr int64_t kExactRows = kExactStrips * kStripRows;
 /// What depends on how codes lie in memory.
 struct LayoutAvx2 {
   void (*multiply_strips)(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out);
-  /// Pairs of strips, an odd last one is left out; at least eight activation rows.
+  /// Pairs of strips, an odd last one is left out; at least four activation rows.
   void (*multiply_panels)(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                           uint8_t* scratch);
   /// Columns [first, first + n) to to[column * kExactRows + row]; both are multiples of 32.

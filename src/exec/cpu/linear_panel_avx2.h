@@ -38,33 +38,6 @@ struct StoredChunk {
   }
 };
 
-/// Steps [kFirst + kDone, kEnd) of a chunk are added to sums[strip][m], or (kStarts) written there.
-template <class C, bool kStarts, int kFirst, int kEnd, int kDone = 0, class Chunk, int MT>
-static inline __attribute__((always_inline)) void add_pair_steps(const Chunk& chunk,
-                                                                 const int8_t* const (&q)[MT], int64_t column,
-                                                                 __m256i (&part)[2][MT],
-                                                                 __m256i (&sums)[2][MT]) {
-  constexpr int kStep = kFirst + kDone;
-  if constexpr (kStep < kEnd) {
-    __m256i w[2];
-    chunk.template load<kStep>(w);
-#pragma GCC unroll 4
-    for (int m = 0; m < MT; ++m) {
-      const __m256i x = broadcast4(q[m] + column + 4 * kStep);
-#pragma GCC unroll 2
-      for (int s = 0; s < 2; ++s) {
-        const __m256i product = multiply_pairs<C::kSigned>(w[s], x);
-        part[s][m] = kDone % C::kFlush == 0 ? product : _mm256_add_epi16(part[s][m], product);
-        PENSTOCK_KEEP_ORDER(part[s][m]);
-        if (kDone % C::kFlush < C::kFlush - 1 && kStep + 1 < kEnd) continue;
-        const __m256i sum = _mm256_madd_epi16(part[s][m], _mm256_set1_epi16(1));
-        sums[s][m] = kStarts && kDone < C::kFlush ? sum : _mm256_add_epi32(sums[s][m], sum);
-      }
-    }
-    add_pair_steps<C, kStarts, kFirst, kEnd, kDone + 1>(chunk, q, column, part, sums);
-  }
-}
-
 /// Where a tile is in the codes of a pair of strips.
 struct PairPlace {
   const uint8_t* block;  // of the first strip
@@ -84,31 +57,28 @@ static inline __attribute__((always_inline)) void unpack_scales(const ScaleReade
   }
 }
 
-/// What a tile does besides: it unpacks the panel, it only reads it, or it also asks for the two strips that
-/// come after.
-enum class Tile { kUnpacks, kReads, kReadsAhead };
-
-/// sums takes steps [kFirst, kEnd) of one chunk, from the codes at `place` or from `bytes`.
-template <class C, bool kStarts, Tile kTile, int kFirst, int kEnd, int MT>
+/// sums takes steps [kFirst, kEnd) of one chunk, kFresh: from the codes at `place`, otherwise from `bytes`.
+/// kAhead: asks for the same chunk of the two strips that come after.
+template <class C, bool kStarts, bool kFresh, bool kAhead, int kFirst, int kEnd, int MT>
 static inline __attribute__((always_inline)) void add_chunk(const PairPlace& place, uint8_t* bytes,
                                                             const int8_t* const (&q)[MT], int64_t column,
                                                             __m256i (&sums)[2][MT]) {
   __m256i part[2][MT];
-  if constexpr (kTile == Tile::kReadsAhead && kFirst == 0) {
+  if constexpr (kAhead && kFirst == 0) {
     // Past the codes of a block are its scales.
     prefetch_lines(place.chunk + 2 * place.strip_bytes, C::kBytes + 64);
     prefetch_lines(place.chunk + 3 * place.strip_bytes, C::kBytes + 64);
   }
-  if constexpr (kTile == Tile::kUnpacks) {
+  if constexpr (kFresh) {
     const FreshChunk<C> chunk = {C(place.chunk), C(place.chunk + place.strip_bytes), bytes};
-    add_pair_steps<C, kStarts, kFirst, kEnd>(chunk, q, column, part, sums);
+    add_steps<C, kStarts, kFirst, kEnd>(chunk, q, column, part, sums);
   } else {
-    add_pair_steps<C, kStarts, kFirst, kEnd>(StoredChunk{bytes}, q, column, part, sums);
+    add_steps<C, kStarts, kFirst, kEnd>(StoredChunk{bytes}, q, column, part, sums);
   }
 }
 
 /// Activation rows first_m .. first_m + MT - 1 against strips `strip` and `strip` + 1.
-template <class C, bool kHalf, Tile kTile, int MT>
+template <class C, bool kHalf, bool kFresh, bool kAhead, int MT>
 static void panel_tile(const PackedCodes& w, const QuantRows& x, int64_t strip, int64_t first_m,
                        const CodePanel& panel, const LinearOut& out) {
   const RowTile<MT> rows(x, first_m, w.offset());
@@ -127,8 +97,11 @@ static void panel_tile(const PackedCodes& w, const QuantRows& x, int64_t strip, 
 #pragma GCC unroll 4
     for (int m = 0; m < MT; ++m) acc[s][m] = _mm256_setzero_ps();
   const auto take = [&](int64_t g, __m256i(&sums)[2][MT]) __attribute__((always_inline)) {
-    if constexpr (kTile == Tile::kUnpacks) unpack_scales(reader, place, scales);
-    rows.take_pair(g, scales, has_bias, sums, acc);
+    if constexpr (kFresh) unpack_scales(reader, place, scales);
+    rows.take(g,
+              {{_mm256_loadu_ps(scales), _mm256_loadu_ps(scales + 8)},
+               {_mm256_loadu_ps(scales + 16), _mm256_loadu_ps(scales + 24)}},
+              has_bias, sums, acc);
     scales += 32;
     ++place.group;
   };
@@ -140,15 +113,15 @@ static void panel_tile(const PackedCodes& w, const QuantRows& x, int64_t strip, 
   for (int64_t g = 0; g < groups; ++g) {
     __m256i sums[2][MT];
     if constexpr (kHalf) {
-      add_chunk<C, true, kTile, 0, 4>(place, bytes, rows.q, column, sums);
+      add_chunk<C, true, kFresh, kAhead, 0, 4>(place, bytes, rows.q, column, sums);
       take(g++, sums);
-      add_chunk<C, true, kTile, 4, 8>(place, bytes, rows.q, column, sums);
+      add_chunk<C, true, kFresh, kAhead, 4, 8>(place, bytes, rows.q, column, sums);
       next_chunk();
     } else {
-      add_chunk<C, true, kTile, 0, 8>(place, bytes, rows.q, column, sums);
+      add_chunk<C, true, kFresh, kAhead, 0, 8>(place, bytes, rows.q, column, sums);
       next_chunk();
       for (int64_t c = 1; c < chunks; ++c, next_chunk())
-        add_chunk<C, false, kTile, 0, 8>(place, bytes, rows.q, column, sums);
+        add_chunk<C, false, kFresh, kAhead, 0, 8>(place, bytes, rows.q, column, sums);
     }
     take(g, sums);
     if (place.group == block_groups) {
@@ -163,16 +136,24 @@ static void panel_tile(const PackedCodes& w, const QuantRows& x, int64_t strip, 
     for (int m = 0; m < MT; ++m) store_rows(out, first_m + m, (strip + s) * kStripRows, w.rows, acc[s][m]);
 }
 
-/// Pairs of strips, an odd last one is left out; at least eight activation rows.
+/// Pairs of strips, an odd last one is left out; at least four activation rows.
 template <class C, bool kHalf>
 static void panels_of(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                       const CodePanel& panel) {
   for (int64_t strip = strips.first; strip + 2 <= strips.last; strip += 2) {
-    panel_tile<C, kHalf, Tile::kUnpacks, 4>(w, x, strip, 0, panel, out);
-    panel_tile<C, kHalf, Tile::kReadsAhead, 4>(w, x, strip, 4, panel, out);
-    int64_t m = 8;
-    for (; m + 4 <= x.m; m += 4) panel_tile<C, kHalf, Tile::kReads, 4>(w, x, strip, m, panel, out);
-    for (; m < x.m; ++m) panel_tile<C, kHalf, Tile::kReads, 1>(w, x, strip, m, panel, out);
+    // The tile that unpacks leaves the asking to the next one where there is one: it waits for memory itself.
+    int64_t m = 4;
+    if (x.m >= 8) {
+      panel_tile<C, kHalf, true, false, 4>(w, x, strip, 0, panel, out);
+      panel_tile<C, kHalf, false, true, 4>(w, x, strip, 4, panel, out);
+      m = 8;
+    } else {
+      panel_tile<C, kHalf, true, true, 4>(w, x, strip, 0, panel, out);
+    }
+    for (; m + 4 <= x.m; m += 4) panel_tile<C, kHalf, false, false, 4>(w, x, strip, m, panel, out);
+    if (x.m - m == 3) panel_tile<C, kHalf, false, false, 3>(w, x, strip, m, panel, out);
+    if (x.m - m == 2) panel_tile<C, kHalf, false, false, 2>(w, x, strip, m, panel, out);
+    if (x.m - m == 1) panel_tile<C, kHalf, false, false, 1>(w, x, strip, m, panel, out);
   }
 }
 

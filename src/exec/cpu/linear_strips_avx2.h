@@ -7,23 +7,41 @@
 
 namespace penstock::exec::cpu {
 
-/// sums[m] += steps [kFirst + kDone, kEnd) of 32 columns, whose first is `column` of the activations.
-template <class C, int kFirst, int kEnd, int MT, int kDone = 0>
-static inline __attribute__((always_inline)) void add_steps(const C& codes, const int8_t* const (&q)[MT],
-                                                            int64_t column, __m256i (&part)[MT],
-                                                            __m256i (&sums)[MT]) {
+/// A chunk of one strip, straight from the codes.
+template <class C>
+struct CodeChunk {
+  const C codes;
+
+  template <int kStep>
+  inline __attribute__((always_inline)) void load(__m256i (&w)[1]) const {
+    w[0] = codes.template step<kStep>();
+  }
+};
+
+/// Steps [kFirst + kDone, kEnd) of a chunk of S strips, whose first column is `column` of the activations,
+/// are added to sums[strip][m], or (kStarts) written there.
+template <class C, bool kStarts, int kFirst, int kEnd, int kDone = 0, class Chunk, int S, int MT>
+static inline __attribute__((always_inline)) void add_steps(const Chunk& chunk, const int8_t* const (&q)[MT],
+                                                            int64_t column, __m256i (&part)[S][MT],
+                                                            __m256i (&sums)[S][MT]) {
   constexpr int kStep = kFirst + kDone;
   if constexpr (kStep < kEnd) {
-    const __m256i code = codes.template step<kStep>();
+    __m256i w[S];
+    chunk.template load<kStep>(w);
 #pragma GCC unroll 4
     for (int m = 0; m < MT; ++m) {
-      const __m256i product = multiply_pairs<C::kSigned>(code, broadcast4(q[m] + column + 4 * kStep));
-      part[m] = kDone % C::kFlush == 0 ? product : _mm256_add_epi16(part[m], product);
-      PENSTOCK_KEEP_ORDER(part[m]);
-      if (kDone % C::kFlush == C::kFlush - 1 || kStep + 1 == kEnd)
-        sums[m] = _mm256_add_epi32(sums[m], _mm256_madd_epi16(part[m], _mm256_set1_epi16(1)));
+      const __m256i x = broadcast4(q[m] + column + 4 * kStep);
+#pragma GCC unroll 2
+      for (int s = 0; s < S; ++s) {
+        const __m256i product = multiply_pairs<C::kSigned>(w[s], x);
+        part[s][m] = kDone % C::kFlush == 0 ? product : _mm256_add_epi16(part[s][m], product);
+        PENSTOCK_KEEP_ORDER(part[s][m]);
+        if (kDone % C::kFlush < C::kFlush - 1 && kStep + 1 < kEnd) continue;
+        const __m256i sum = _mm256_madd_epi16(part[s][m], _mm256_set1_epi16(1));
+        sums[s][m] = kStarts && kDone < C::kFlush ? sum : _mm256_add_epi32(sums[s][m], sum);
+      }
     }
-    add_steps<C, kFirst, kEnd, MT, kDone + 1>(codes, q, column, part, sums);
+    add_steps<C, kStarts, kFirst, kEnd, kDone + 1>(chunk, q, column, part, sums);
   }
 }
 
@@ -51,42 +69,28 @@ struct RowTile {
     for (int m = 0; m < MT; ++m) q[m] = x.codes + (first_m + m) * x.cols;
   }
 
-  /// acc[m] takes group g, whose sums of stored codes are `sum`.
-  inline __attribute__((always_inline)) void take(int64_t g, const GroupScales& w, bool has_bias,
-                                                  const __m256i (&sum)[MT], __m256 (&acc)[MT]) const {
-#pragma GCC unroll 4
-    for (int m = 0; m < MT; ++m) {
-      __m256i exact = sum[m];
-      if (offset != 0) exact = _mm256_add_epi32(exact, _mm256_set1_epi32(offset * code_sums[m * groups + g]));
-      const __m256 a = _mm256_mul_ps(w.scale, _mm256_set1_ps(scales[m * groups + g]));
-      acc[m] = _mm256_fmadd_ps(a, _mm256_cvtepi32_ps(exact), acc[m]);
-      if (has_bias) acc[m] = _mm256_fmadd_ps(w.bias, _mm256_set1_ps(sums[m * groups + g]), acc[m]);
-    }
-  }
-
-  /// The same for two strips, whose scales and biases lie at w[strip][2][8].
-  inline __attribute__((always_inline)) void take_pair(int64_t g, const float* w, bool has_bias,
-                                                       __m256i (&sum)[2][MT], __m256 (&acc)[2][MT]) const {
+  /// acc[strip][m] takes group g, whose sums of stored codes are `sum`.
+  template <int S>
+  inline __attribute__((always_inline)) void take(int64_t g, const GroupScales (&w)[S], bool has_bias,
+                                                  __m256i (&sum)[S][MT], __m256 (&acc)[S][MT]) const {
     if (offset != 0) {
 #pragma GCC unroll 4
       for (int m = 0; m < MT; ++m) {
         const __m256i all = _mm256_set1_epi32(offset * code_sums[m * groups + g]);
-        sum[0][m] = _mm256_add_epi32(sum[0][m], all);
-        sum[1][m] = _mm256_add_epi32(sum[1][m], all);
+#pragma GCC unroll 2
+        for (int s = 0; s < S; ++s) sum[s][m] = _mm256_add_epi32(sum[s][m], all);
       }
     }
 #pragma GCC unroll 4
     for (int m = 0; m < MT; ++m) {
       const __m256 a = _mm256_set1_ps(scales[m * groups + g]);
 #pragma GCC unroll 2
-      for (int s = 0; s < 2; ++s) {
-        const __m256 scale = _mm256_mul_ps(_mm256_loadu_ps(w + s * 16), a);
-        acc[s][m] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sum[s][m]), acc[s][m]);
-      }
+      for (int s = 0; s < S; ++s)
+        acc[s][m] = _mm256_fmadd_ps(_mm256_mul_ps(w[s].scale, a), _mm256_cvtepi32_ps(sum[s][m]), acc[s][m]);
       if (!has_bias) continue;
       const __m256 b = _mm256_set1_ps(sums[m * groups + g]);
 #pragma GCC unroll 2
-      for (int s = 0; s < 2; ++s) acc[s][m] = _mm256_fmadd_ps(_mm256_loadu_ps(w + s * 16 + 8), b, acc[s][m]);
+      for (int s = 0; s < S; ++s) acc[s][m] = _mm256_fmadd_ps(w[s].bias, b, acc[s][m]);
     }
   }
 };
@@ -102,29 +106,30 @@ struct GroupPlace {
 
 template <class C, bool kHalf, int MT>
 static inline __attribute__((always_inline)) void take_group(const RowTile<MT>& rows,
-                                                             const ScaleReader& scales,
-                                                             const GroupPlace& place, __m256 (&acc)[MT]) {
+                                                             const ScaleReader& reader,
+                                                             const GroupPlace& place, __m256 (&acc)[1][MT]) {
   constexpr int64_t kAhead = 1024;
-  __m256i part[MT], sum[MT];
+  __m256i part[1][MT], sum[1][MT];
   const auto& [block, group, g, first_chunk, chunks] = place;
   const uint8_t* at = block + first_chunk * C::kBytes;
-  prefetch_lines(block + kAhead + scales.at(), 1);
-#pragma GCC unroll 4
-  for (int m = 0; m < MT; ++m) sum[m] = _mm256_setzero_si256();
+  const auto take = [&](int64_t index) __attribute__((always_inline)) {
+    rows.take(g + index, {reader.read(block, group + index)}, reader.has_bias(), sum, acc);
+  };
+  prefetch_lines(block + kAhead + reader.at(), 1);
+  prefetch_lines(at + kAhead, C::kBytes);
   if constexpr (kHalf) {
-    prefetch_lines(at + kAhead, C::kBytes);
-    add_steps<C, 0, 4, MT>(C(at), rows.q, g * 16, part, sum);
-    rows.take(g, scales.read(block, group), scales.has_bias(), sum, acc);
-#pragma GCC unroll 4
-    for (int m = 0; m < MT; ++m) sum[m] = _mm256_setzero_si256();
-    add_steps<C, 4, 8, MT>(C(at), rows.q, g * 16, part, sum);
-    rows.take(g + 1, scales.read(block, group + 1), scales.has_bias(), sum, acc);
+    add_steps<C, true, 0, 4>(CodeChunk<C>{C(at)}, rows.q, g * 16, part, sum);
+    take(0);
+    add_steps<C, true, 4, 8>(CodeChunk<C>{C(at)}, rows.q, g * 16, part, sum);
+    take(1);
   } else {
-    for (int64_t c = 0; c < chunks; ++c, at += C::kBytes) {
+    add_steps<C, true, 0, 8>(CodeChunk<C>{C(at)}, rows.q, g * chunks * kChunk, part, sum);
+    for (int64_t c = 1; c < chunks; ++c) {
+      at += C::kBytes;
       prefetch_lines(at + kAhead, C::kBytes);
-      add_steps<C, 0, 8, MT>(C(at), rows.q, (g * chunks + c) * kChunk, part, sum);
+      add_steps<C, false, 0, 8>(CodeChunk<C>{C(at)}, rows.q, (g * chunks + c) * kChunk, part, sum);
     }
-    rows.take(g, scales.read(block, group), scales.has_bias(), sum, acc);
+    take(0);
   }
 }
 
@@ -137,11 +142,11 @@ static void strips_tile(const PackedCodes& w, const QuantRows& x, const StripPai
   const int64_t block_bytes = w.block_bytes(), blocks = w.blocks_of_strip();
   const int64_t block_groups = w.block_groups(), chunks = kHalf ? 1 : w.group / kChunk;
   constexpr int64_t kGroups = kHalf ? 2 : 1;
-  __m256 acc[2][MT];
+  __m256 acc[2][1][MT];
 #pragma GCC unroll 2
   for (int s = 0; s < 2; ++s)
 #pragma GCC unroll 4
-    for (int m = 0; m < MT; ++m) acc[s][m] = _mm256_setzero_ps();
+    for (int m = 0; m < MT; ++m) acc[s][0][m] = _mm256_setzero_ps();
   int64_t g = 0;
   for (int64_t b = 0; b < blocks; ++b)
     for (int64_t group = 0; group < block_groups; group += kGroups, g += kGroups) {
@@ -156,7 +161,7 @@ static void strips_tile(const PackedCodes& w, const QuantRows& x, const StripPai
 #pragma GCC unroll 2
   for (int s = 0; s < 2; ++s)
 #pragma GCC unroll 4
-    for (int m = 0; m < MT; ++m) store_rows(out, first_m + m, pair.row[s], w.rows, acc[s][m]);
+    for (int m = 0; m < MT; ++m) store_rows(out, first_m + m, pair.row[s], w.rows, acc[s][0][m]);
 }
 
 template <class C, bool kHalf>
