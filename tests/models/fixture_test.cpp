@@ -118,6 +118,51 @@ TEST_P(FixtureTest, EveryFieldThatMattersIsHonouredOrRefused) {
   }
 }
 
+/// Ids from the likeliest on are declared padding: greedy and tempered draws are below it.
+TEST_P(FixtureTest, IdsThatPadTheHeadAreNeverDrawn) {
+  const ModelFiles files = fixture_.open();
+  auto prompt = fixture_.prompts()[0];
+  prompt.resize(std::min(prompt.size(), size_t{40}));
+  const auto all = run(files, {{prompt, {64}}});
+  const auto row = at(all[0], static_cast<int64_t>(prompt.size()) - 1);
+  const auto drawable = std::max(std::max_element(row.begin(), row.end()) - row.begin(), long{1});
+  const auto expected = std::max_element(row.begin(), row.begin() + drawable) - row.begin();
+
+  const auto executor = GetParam().executor.make();
+  exec::Limits limits = kLimits;
+  limits.vocab_tokens = static_cast<int32_t>(drawable);
+  limits.n_blocks = exec::LogitsRunner::blocks_for(*executor, files.plan, limits);
+  executor->load(files.plan, files.weights, limits);
+  std::vector<exec::TableEdit> edits;
+  std::vector<exec::Row> rows;
+  std::vector<int32_t> tokens;
+  const auto n = static_cast<int32_t>(prompt.size());
+  for (int32_t slot = 0; slot < 3; ++slot) {
+    for (int32_t group = 0; group < static_cast<int32_t>(files.plan.kv_groups.size()); ++group)
+      edits.push_back({slot, group, 0, slot});
+    rows.push_back({slot, exec::Role::kPrompt, slot * n, n, 0, 1});
+    tokens.insert(tokens.end(), prompt.begin(), prompt.end());
+  }
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    for (int32_t slot = 0; slot < 3; ++slot) executor->reset_slot(slot, prompt);
+    std::vector<exec::SampleRow> draws(3);
+    for (int32_t i = 0; i < 3; ++i) {
+      draws[static_cast<size_t>(i)].logit_row = i;
+      draws[static_cast<size_t>(i)].params.temperature = static_cast<float>(i);
+      draws[static_cast<size_t>(i)].params.seed = seed;
+    }
+    const exec::Ticket ticket = executor->forward({rows, tokens, edits});
+    executor->sample(ticket, {draws, {}});
+    const auto drawn = executor->wait(ticket).tokens;
+    EXPECT_EQ(drawn[0], expected);
+    for (const int32_t token : drawn) {
+      EXPECT_GE(token, 0);
+      EXPECT_LT(token, drawable);
+    }
+    executor->release(ticket);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, FixtureTest, testing::ValuesIn([] {
                            std::vector<Case> cases;
                            for (const auto& folder : Fixture::folders()) {
