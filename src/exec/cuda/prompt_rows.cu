@@ -10,13 +10,24 @@ namespace {
 
 constexpr int32_t kThreads = 512;
 
-/// The row in shared memory becomes the token's activations.
-__device__ void write_row(const float* row, const DenseActivations& out, int32_t token, float* scratch) {
-  float most = 0;
-  __syncthreads();
-  for (int32_t c = static_cast<int32_t>(threadIdx.x); c < out.cols; c += kThreads)
-    most = fmaxf(most, fabsf(row[c]));
+/// T is float4 where rows are made of whole ones, else float.
+template <class T>
+constexpr int32_t kWidth = sizeof(T) / sizeof(float);
+
+template <class T>
+__device__ T read(const float* at) {
+  return *reinterpret_cast<const T*>(at);
+}
+template <class T>
+__device__ float& element(T& value, int32_t i) {
+  return reinterpret_cast<float*>(&value)[i];
+}
+
+/// The row in shared memory becomes the token's activations; `most`: of what this thread wrote there.
+__device__ void write_row(const float* row, float most, const DenseActivations& out, int32_t token,
+                          float* scratch) {
   most = max_lanes(most);
+  __syncthreads();
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = most;
   __syncthreads();
   for (int32_t w = 0; w < kThreads / 32; ++w) most = fmaxf(most, scratch[w]);
@@ -32,65 +43,105 @@ __device__ void write_row(const float* row, const DenseActivations& out, int32_t
   }
 }
 
+/// What the projection ahead adds to columns from c on, before its norm.
+template <class T>
+__device__ T pending_sum(const PromptNorm& a, int32_t token, int32_t c) {
+  T y = read_sums<T>(a.pending, token, c);
+  if (a.bias != nullptr)
+#pragma unroll
+    for (int32_t i = 0; i < kWidth<T>; ++i) element(y, i) += a.bias[c + i];
+  return y;
+}
+
+template <class T>
 __global__ void __launch_bounds__(kThreads) norm_prompt(const PromptNorm a) {
-  extern __shared__ float row[];
+  extern __shared__ __align__(16) float row[];
   __shared__ float scratch[32];
   allow_next();
   await_previous();
-  const auto token = static_cast<int32_t>(blockIdx.x), thread = static_cast<int32_t>(threadIdx.x);
+  constexpr int32_t kStep = kThreads * kWidth<T>;
+  const auto token = static_cast<int32_t>(blockIdx.x);
+  const int32_t first = static_cast<int32_t>(threadIdx.x) * kWidth<T>;
   float* hidden = a.hidden + static_cast<size_t>(token) * a.width;
-  if (a.pending.data != nullptr) {
-    float squares = 0;
-    for (int32_t c = thread; c < a.width; c += kThreads) {
-      float y = read_sums<float>(a.pending, token, c);
-      if (a.bias != nullptr) y += a.bias[c];
-      squares = fmaf(y, y, squares);
-      row[c] = y;
+  const bool adds = a.pending.data != nullptr, post = adds && a.post_norm != nullptr;
+  float scale = 1, squares = 0;
+  if (post) {
+    for (int32_t c = first; c < a.width; c += kStep) {
+      T y = pending_sum<T>(a, token, c);
+#pragma unroll
+      for (int32_t i = 0; i < kWidth<T>; ++i) squares = fmaf(element(y, i), element(y, i), squares);
+      *reinterpret_cast<T*>(row + c) = y;
     }
-    float scale = 1;
-    if (a.post_norm != nullptr)
-      scale = rsqrtf(sum_block(squares, scratch) / static_cast<float>(a.width) + a.post_eps);
-    for (int32_t c = thread; c < a.width; c += kThreads) {
-      const float y = a.post_norm != nullptr ? __fmul_rn(row[c] * scale, a.post_norm[c]) : row[c];
-      row[c] = hidden[c] + y;
-      hidden[c] = row[c];
-    }
-  } else {
-    for (int32_t c = thread; c < a.width; c += kThreads) row[c] = hidden[c];
+    scale = rsqrtf(sum_block(squares, scratch) / static_cast<float>(a.width) + a.post_eps);
+    squares = 0;
   }
-  float squares = 0;
-  for (int32_t c = thread; c < a.width; c += kThreads) squares = fmaf(row[c], row[c], squares);
+  for (int32_t c = first; c < a.width; c += kStep) {
+    T x = read<T>(hidden + c);
+    if (adds) {
+      T y = post ? read<T>(row + c) : pending_sum<T>(a, token, c);
+#pragma unroll
+      for (int32_t i = 0; i < kWidth<T>; ++i)
+        element(x, i) += post ? __fmul_rn(element(y, i) * scale, a.post_norm[c + i]) : element(y, i);
+      *reinterpret_cast<T*>(hidden + c) = x;
+    }
+#pragma unroll
+    for (int32_t i = 0; i < kWidth<T>; ++i) squares = fmaf(element(x, i), element(x, i), squares);
+    *reinterpret_cast<T*>(row + c) = x;
+  }
   const float inverse = rsqrtf(sum_block(squares, scratch) / static_cast<float>(a.width) + a.eps);
-  for (int32_t c = thread; c < a.width; c += kThreads) row[c] = row[c] * inverse * a.norm[c];
-  write_row(row, a.out, token, scratch);
-}
-
-__global__ void __launch_bounds__(kThreads) gate_prompt(const GateArguments a, const DenseActivations out) {
-  extern __shared__ float row[];
-  __shared__ float scratch[32];
-  allow_next();
-  await_previous();
-  const auto token = static_cast<int32_t>(blockIdx.x);
-  for (int32_t c = static_cast<int32_t>(threadIdx.x); c < a.width; c += kThreads) {
-    const int32_t place = a.interleaved ? c / 8 * 16 + c % 8 : c;
-    float gate = read_sums<float>(a.gate.sums, token, a.gate.first_column + place);
-    float up = read_sums<float>(a.up.sums, token, a.up.first_column + place);
-    if (a.gate.bias != nullptr) gate += a.gate.bias[c];
-    if (a.up.bias != nullptr) up += a.up.bias[c];
-    row[c] = activate(a.activation, gate) * up;
+  float most = 0;
+  for (int32_t c = first; c < a.width; c += kStep) {
+    T x = read<T>(row + c), norm = read<T>(a.norm + c);
+#pragma unroll
+    for (int32_t i = 0; i < kWidth<T>; ++i) {
+      element(x, i) = element(x, i) * inverse * element(norm, i);
+      most = fmaxf(most, fabsf(element(x, i)));
+    }
+    *reinterpret_cast<T*>(row + c) = x;
   }
-  write_row(row, out, token, scratch);
+  write_row(row, most, a.out, token, scratch);
 }
 
-__global__ void __launch_bounds__(kThreads) pack_prompt(const float* rows, const DenseActivations out) {
-  extern __shared__ float row[];
+template <class T>
+__global__ void __launch_bounds__(kThreads) gate_prompt(const GateArguments a, const DenseActivations out) {
+  extern __shared__ __align__(16) float row[];
   __shared__ float scratch[32];
   allow_next();
   await_previous();
   const auto token = static_cast<int32_t>(blockIdx.x);
-  for (int32_t c = static_cast<int32_t>(threadIdx.x); c < out.cols; c += kThreads)
-    row[c] = rows[static_cast<size_t>(token) * out.cols + c];
-  write_row(row, out, token, scratch);
+  float most = 0;
+  for (int32_t c = static_cast<int32_t>(threadIdx.x) * kWidth<T>; c < a.width; c += kThreads * kWidth<T>) {
+    const int32_t place = a.interleaved ? c / 8 * 16 + c % 8 : c;
+    T gate = read_sums<T>(a.gate.sums, token, a.gate.first_column + place);
+    T up = read_sums<T>(a.up.sums, token, a.up.first_column + place);
+#pragma unroll
+    for (int32_t i = 0; i < kWidth<T>; ++i) {
+      float g = element(gate, i), u = element(up, i);
+      if (a.gate.bias != nullptr) g += a.gate.bias[c + i];
+      if (a.up.bias != nullptr) u += a.up.bias[c + i];
+      element(gate, i) = activate(a.activation, g) * u;
+      most = fmaxf(most, fabsf(element(gate, i)));
+    }
+    *reinterpret_cast<T*>(row + c) = gate;
+  }
+  write_row(row, most, out, token, scratch);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) pack_prompt(const float* rows, const DenseActivations out) {
+  extern __shared__ __align__(16) float row[];
+  __shared__ float scratch[32];
+  allow_next();
+  await_previous();
+  const auto token = static_cast<int32_t>(blockIdx.x);
+  float most = 0;
+  for (int32_t c = static_cast<int32_t>(threadIdx.x) * kWidth<T>; c < out.cols; c += kThreads * kWidth<T>) {
+    T x = read<T>(rows + static_cast<size_t>(token) * out.cols + c);
+#pragma unroll
+    for (int32_t i = 0; i < kWidth<T>; ++i) most = fmaxf(most, fabsf(element(x, i)));
+    *reinterpret_cast<T*>(row + c) = x;
+  }
+  write_row(row, most, out, token, scratch);
 }
 
 template <class... Args>
@@ -106,16 +157,19 @@ void launch_rows(void (*kernel)(Args...), int32_t tokens, int32_t width, cudaStr
 }  // namespace
 
 void prompt_norm(const PromptNorm& arguments, int32_t tokens, cudaStream_t stream) {
-  launch_rows(norm_prompt, tokens, arguments.width, stream, arguments);
+  launch_rows(arguments.width % 4 == 0 ? norm_prompt<float4> : norm_prompt<float>, tokens, arguments.width,
+              stream, arguments);
 }
 
 void prompt_gate(const GateArguments& arguments, const DenseActivations& out, int32_t tokens,
                  cudaStream_t stream) {
-  launch_rows(gate_prompt, tokens, arguments.width, stream, arguments, out);
+  launch_rows(arguments.width % 4 == 0 ? gate_prompt<float4> : gate_prompt<float>, tokens, arguments.width,
+              stream, arguments, out);
 }
 
 void prompt_pack(const float* rows, const DenseActivations& out, int32_t tokens, cudaStream_t stream) {
-  launch_rows(pack_prompt, tokens, out.cols, stream, rows, out);
+  launch_rows(out.cols % 4 == 0 ? pack_prompt<float4> : pack_prompt<float>, tokens, out.cols, stream, rows,
+              out);
 }
 
 }  // namespace penstock::exec::cuda
