@@ -9,7 +9,7 @@ namespace penstock::exec::cpu {
 
 namespace {
 
-constexpr uint32_t kStop = 1u << 31;
+constexpr uint32_t kStop = 1, kJob = 2;          // the low bit, so that a count that wraps never sets it
 constexpr int kSpinsBeforeYield = 4000;          // about 40 us: longer than any wait between healthy threads
 constexpr std::chrono::microseconds kIdle{100};  // spinning between jobs before sleep
 
@@ -36,7 +36,8 @@ double spin_until(Ready ready) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int32_t threads) : size_(threads), active_(threads), taken_(static_cast<size_t>(threads)) {
+ThreadPool::ThreadPool(int32_t threads)
+    : size_(threads), active_(threads), taken_(static_cast<size_t>(threads)) {
   for (int32_t i = 1; i < threads; ++i) threads_.emplace_back([this, i] { work(i); });
 }
 
@@ -57,7 +58,7 @@ void ThreadPool::run(const std::function<void(int32_t)>& job) {
     return;
   }
   done_.value.store(0, std::memory_order_relaxed);
-  generation_.value.fetch_add(1);
+  generation_.value.fetch_add(kJob);
   if (sleepers_.value.load() > 0) generation_.value.notify_all();
   call(0);
   const auto others = static_cast<uint32_t>(size_ - 1);

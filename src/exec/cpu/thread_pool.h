@@ -59,10 +59,10 @@ class ThreadPool {
   const int32_t size_;
   int32_t active_;
   double waited_seconds_ = 0;
-  Flag generation_;  // jobs started; the highest bit stops the threads
+  Flag generation_;  // twice the jobs started; the low bit stops the threads
   Flag done_;        // threads that finished the job
   Flag sleepers_;
-  Flag arrived_, phase_;  // of the barrier
+  Flag arrived_, phase_;      // of the barrier
   std::vector<Taken> taken_;  // since the last barrier
   const std::function<void(int32_t)>* job_ = nullptr;
   std::atomic<bool> failed_{false};
