@@ -96,19 +96,18 @@ struct Context {
     return {n * thread / n_threads(), n * (thread + 1) / n_threads()};
   }
 
-  /// Pieces that work is cut into for ThreadPool::take: of each thread's share one half, then small ones, so
-  /// that a thread that is delayed leaves work to the others.
-  int32_t n_pieces() const { return n_threads() == 1 ? 1 : (1 + kSmallPieces) * n_threads(); }
+  /// Pieces that work is cut into for ThreadPool::take: of each thread's share one half, then ever smaller
+  /// ones, so that a thread that is delayed leaves work to the others.
+  int32_t n_pieces() const { return n_threads() == 1 ? 1 : kPieces * n_threads(); }
   Range piece(int64_t n, int32_t index) const {
     if (n_threads() == 1) return {0, n};
+    constexpr int32_t kParts[kPieces] = {0, 8, 12, 14, 15};  // of 16, before each piece of a share
     const auto at = [&](int32_t i) {
-      const int32_t whole = i / (1 + kSmallPieces), rest = i % (1 + kSmallPieces);
-      const int32_t parts = 2 * kSmallPieces * whole + (rest == 0 ? 0 : kSmallPieces + rest - 1);
-      return n * parts / (2 * kSmallPieces * n_threads());
+      return n * (16 * (i / kPieces) + kParts[i % kPieces]) / (16 * n_threads());
     };
     return {at(index), at(index + 1)};
   }
-  static constexpr int32_t kSmallPieces = 3;  // of the other half of a thread's share
+  static constexpr int32_t kPieces = 5;
 };
 
 }  // namespace penstock::exec::cpu
