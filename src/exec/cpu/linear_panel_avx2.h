@@ -79,15 +79,13 @@ static inline __attribute__((always_inline)) void add_chunk(const PairPlace& pla
 
 /// Activation rows first_m .. first_m + MT - 1 against strips `strip` and `strip` + 1.
 template <class C, bool kHalf, bool kFresh, bool kAhead, int MT>
-static void panel_tile(const PackedCodes& w, const QuantRows& x, int64_t strip, int64_t first_m,
+static void panel_tile(const CodeShape<kHalf>& shape, const QuantRows& x, int64_t strip, int64_t first_m,
                        const CodePanel& panel, const LinearOut& out) {
-  const RowTile<MT> rows(x, first_m, w.offset());
-  const ScaleReader reader(w);
-  const int64_t groups = w.groups(), chunks = kHalf ? 1 : w.group / kChunk;
-  const int64_t block_bytes = w.block_bytes(), block_groups = w.block_groups();
-  const uint8_t* codes = w.blocks + strip * w.strip_bytes();
-  PairPlace place = {codes, codes, 0, w.strip_bytes()};
-  const bool has_bias = w.has_bias();
+  const RowTile<MT> rows(x, first_m, shape.groups, shape.offset);
+  const int64_t groups = shape.groups, chunks = shape.chunks;
+  const uint8_t* codes = shape.codes + strip * shape.strip_bytes;
+  PairPlace place = {codes, codes, 0, shape.strip_bytes};
+  const bool has_bias = shape.reader.has_bias();
   uint8_t* bytes = panel.codes;
   float* scales = panel.scales;
   int64_t column = 0;
@@ -97,7 +95,7 @@ static void panel_tile(const PackedCodes& w, const QuantRows& x, int64_t strip, 
 #pragma GCC unroll 4
     for (int m = 0; m < MT; ++m) acc[s][m] = _mm256_setzero_ps();
   const auto take = [&](int64_t g, __m256i(&sums)[2][MT]) __attribute__((always_inline)) {
-    if constexpr (kFresh) unpack_scales(reader, place, scales);
+    if constexpr (kFresh) unpack_scales(shape.reader, place, scales);
     rows.take(g,
               {{_mm256_loadu_ps(scales), _mm256_loadu_ps(scales + 8)},
                {_mm256_loadu_ps(scales + 16), _mm256_loadu_ps(scales + 24)}},
@@ -124,8 +122,8 @@ static void panel_tile(const PackedCodes& w, const QuantRows& x, int64_t strip, 
         add_chunk<C, false, kFresh, kAhead, 0, 8>(place, bytes, rows.q, column, sums);
     }
     take(g, sums);
-    if (place.group == block_groups) {
-      place.block += block_bytes;
+    if (place.group == shape.block_groups) {
+      place.block += shape.block_bytes;
       place.chunk = place.block;
       place.group = 0;
     }
@@ -133,27 +131,29 @@ static void panel_tile(const PackedCodes& w, const QuantRows& x, int64_t strip, 
 #pragma GCC unroll 2
   for (int s = 0; s < 2; ++s)
 #pragma GCC unroll 4
-    for (int m = 0; m < MT; ++m) store_rows(out, first_m + m, (strip + s) * kStripRows, w.rows, acc[s][m]);
+    for (int m = 0; m < MT; ++m)
+      store_rows(out, first_m + m, (strip + s) * kStripRows, shape.rows, acc[s][m]);
 }
 
 /// Pairs of strips, an odd last one is left out; at least four activation rows.
 template <class C, bool kHalf>
 static void panels_of(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                       const CodePanel& panel) {
+  const CodeShape<kHalf> shape(w);
   for (int64_t strip = strips.first; strip + 2 <= strips.last; strip += 2) {
     // The tile that unpacks leaves the asking to the next one where there is one: it waits for memory itself.
     int64_t m = 4;
     if (x.m >= 8) {
-      panel_tile<C, kHalf, true, false, 4>(w, x, strip, 0, panel, out);
-      panel_tile<C, kHalf, false, true, 4>(w, x, strip, 4, panel, out);
+      panel_tile<C, kHalf, true, false, 4>(shape, x, strip, 0, panel, out);
+      panel_tile<C, kHalf, false, true, 4>(shape, x, strip, 4, panel, out);
       m = 8;
     } else {
-      panel_tile<C, kHalf, true, true, 4>(w, x, strip, 0, panel, out);
+      panel_tile<C, kHalf, true, true, 4>(shape, x, strip, 0, panel, out);
     }
-    for (; m + 4 <= x.m; m += 4) panel_tile<C, kHalf, false, false, 4>(w, x, strip, m, panel, out);
-    if (x.m - m == 3) panel_tile<C, kHalf, false, false, 3>(w, x, strip, m, panel, out);
-    if (x.m - m == 2) panel_tile<C, kHalf, false, false, 2>(w, x, strip, m, panel, out);
-    if (x.m - m == 1) panel_tile<C, kHalf, false, false, 1>(w, x, strip, m, panel, out);
+    for (; m + 4 <= x.m; m += 4) panel_tile<C, kHalf, false, false, 4>(shape, x, strip, m, panel, out);
+    if (x.m - m == 3) panel_tile<C, kHalf, false, false, 3>(shape, x, strip, m, panel, out);
+    if (x.m - m == 2) panel_tile<C, kHalf, false, false, 2>(shape, x, strip, m, panel, out);
+    if (x.m - m == 1) panel_tile<C, kHalf, false, false, 1>(shape, x, strip, m, panel, out);
   }
 }
 

@@ -45,6 +45,27 @@ static inline __attribute__((always_inline)) void add_steps(const Chunk& chunk, 
   }
 }
 
+/// What the tiles need of a matrix, worked out once a call: divisions cost as much as a group of columns.
+template <bool kHalf>
+struct CodeShape {
+  const uint8_t* const codes;
+  const ScaleReader reader;
+  const int64_t rows, strip_bytes, block_bytes, blocks, block_groups, groups, chunks;
+  const int32_t offset;
+
+  explicit CodeShape(const PackedCodes& w)
+      : codes(w.blocks),
+        reader(w),
+        rows(w.rows),
+        strip_bytes(w.strip_bytes()),
+        block_bytes(w.block_bytes()),
+        blocks(w.blocks_of_strip()),
+        block_groups(w.block_groups()),
+        groups(w.groups()),
+        chunks(kHalf ? 1 : w.group / kChunk),
+        offset(w.offset()) {}
+};
+
 struct StripPair {
   const uint8_t* at[2];
   int64_t row[2];
@@ -59,11 +80,11 @@ struct RowTile {
   int64_t groups;
   int32_t offset;
 
-  RowTile(const QuantRows& x, int64_t first_m, int32_t code_offset)
-      : scales(x.scales + first_m * (x.cols / x.group)),
-        sums(x.sums + first_m * (x.cols / x.group)),
-        code_sums(x.code_sums + first_m * (x.cols / x.group)),
-        groups(x.cols / x.group),
+  RowTile(const QuantRows& x, int64_t first_m, int64_t n_groups, int32_t code_offset)
+      : scales(x.scales + first_m * n_groups),
+        sums(x.sums + first_m * n_groups),
+        code_sums(x.code_sums + first_m * n_groups),
+        groups(n_groups),
         offset(code_offset) {
 #pragma GCC unroll 4
     for (int m = 0; m < MT; ++m) q[m] = x.codes + (first_m + m) * x.cols;
@@ -135,12 +156,10 @@ static inline __attribute__((always_inline)) void take_group(const RowTile<MT>& 
 
 /// Rows first_m .. first_m + MT - 1 of x against two strips.
 template <class C, bool kHalf, int MT>
-static void strips_tile(const PackedCodes& w, const QuantRows& x, const StripPair& pair, int64_t first_m,
-                        const LinearOut& out) {
-  const RowTile<MT> rows(x, first_m, w.offset());
-  const ScaleReader scales(w);
-  const int64_t block_bytes = w.block_bytes(), blocks = w.blocks_of_strip();
-  const int64_t block_groups = w.block_groups(), chunks = kHalf ? 1 : w.group / kChunk;
+static void strips_tile(const CodeShape<kHalf>& shape, const QuantRows& x, const StripPair& pair,
+                        int64_t first_m, const LinearOut& out) {
+  const RowTile<MT> rows(x, first_m, shape.groups, shape.offset);
+  const int64_t block_bytes = shape.block_bytes, chunks = shape.chunks;
   constexpr int64_t kGroups = kHalf ? 2 : 1;
   __m256 acc[2][1][MT];
 #pragma GCC unroll 2
@@ -148,47 +167,48 @@ static void strips_tile(const PackedCodes& w, const QuantRows& x, const StripPai
 #pragma GCC unroll 4
     for (int m = 0; m < MT; ++m) acc[s][0][m] = _mm256_setzero_ps();
   int64_t g = 0;
-  for (int64_t b = 0; b < blocks; ++b)
-    for (int64_t group = 0; group < block_groups; group += kGroups, g += kGroups) {
+  for (int64_t b = 0; b < shape.blocks; ++b)
+    for (int64_t group = 0; group < shape.block_groups; group += kGroups, g += kGroups) {
 #pragma GCC unroll 2
       for (int s = 0; s < 2; ++s) {
         // Without this the broadcast activations of the first strip are kept on the stack for the second.
         if (MT > 1) asm volatile("" ::: "memory");
-        take_group<C, kHalf, MT>(
-            rows, scales, {pair.at[s] + b * block_bytes, group, g, group / kGroups * chunks, chunks}, acc[s]);
+        take_group<C, kHalf, MT>(rows, shape.reader,
+                                 {pair.at[s] + b * block_bytes, group, g, group / kGroups * chunks, chunks},
+                                 acc[s]);
       }
     }
 #pragma GCC unroll 2
   for (int s = 0; s < 2; ++s)
 #pragma GCC unroll 4
-    for (int m = 0; m < MT; ++m) store_rows(out, first_m + m, pair.row[s], w.rows, acc[s][0][m]);
-}
-
-template <class C, bool kHalf>
-static void strips_rows(const PackedCodes& w, const QuantRows& x, const StripPair& pair,
-                        const LinearOut& out) {
-  int64_t m = 0;
-  for (; m + 4 <= x.m; m += 4) strips_tile<C, kHalf, 4>(w, x, pair, m, out);
-  if (x.m - m == 3) strips_tile<C, kHalf, 3>(w, x, pair, m, out);
-  if (x.m - m == 2) strips_tile<C, kHalf, 2>(w, x, pair, m, out);
-  if (x.m - m == 1) strips_tile<C, kHalf, 1>(w, x, pair, m, out);
+    for (int m = 0; m < MT; ++m) store_rows(out, first_m + m, pair.row[s], shape.rows, acc[s][0][m]);
 }
 
 /// Two strips at a time from the two halves of the range: the hardware follows two long streams better than
 /// two adjacent short ones. An odd strip is paired with itself; rows past the end are not stored.
-template <class C>
-static void multiply_strips(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
-  const int64_t half = (strips.last - strips.first + 1) / 2, bytes = w.strip_bytes();
+template <class C, bool kHalf>
+static void strips_of(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
+  const CodeShape<kHalf> shape(w);
+  const int64_t half = (strips.last - strips.first + 1) / 2, bytes = shape.strip_bytes;
   for (int64_t i = strips.first; i < strips.first + half; ++i) {
     const bool paired = i + half < strips.last;
     const int64_t other = paired ? i + half : i;
-    const StripPair pair = {{w.blocks + i * bytes, w.blocks + other * bytes},
+    const StripPair pair = {{shape.codes + i * bytes, shape.codes + other * bytes},
                             {i * kStripRows, paired ? other * kStripRows : w.strips() * kStripRows}};
-    if (w.group < kChunk)
-      strips_rows<C, true>(w, x, pair, out);
-    else
-      strips_rows<C, false>(w, x, pair, out);
+    int64_t m = 0;
+    for (; m + 4 <= x.m; m += 4) strips_tile<C, kHalf, 4>(shape, x, pair, m, out);
+    if (x.m - m == 3) strips_tile<C, kHalf, 3>(shape, x, pair, m, out);
+    if (x.m - m == 2) strips_tile<C, kHalf, 2>(shape, x, pair, m, out);
+    if (x.m - m == 1) strips_tile<C, kHalf, 1>(shape, x, pair, m, out);
   }
+}
+
+template <class C>
+static void multiply_strips(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
+  if (w.group < kChunk)
+    strips_of<C, true>(w, x, strips, out);
+  else
+    strips_of<C, false>(w, x, strips, out);
 }
 
 /// Four columns of eight rows as float32 values of the weights.
