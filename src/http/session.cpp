@@ -355,6 +355,8 @@ Session::Task<bool> Session::pump_stream(const StreamOptions& options, std::stri
       close();
       co_return false;
     }
+    // Without chunks an end that comes after the last piece has no bytes of its own.
+    if (out.empty() && piece.finished) co_return true;
     if (out.empty() && Clock::now() < keepalive_at) {
       co_await wait(keepalive_at);
       continue;

@@ -234,9 +234,10 @@ TEST_F(StreamTest, Http10StreamsEndWithTheConnection) {
   client.send("GET /stream HTTP/1.0\r\n\r\n");
   ASSERT_TRUE(eventually([&] { return seen_.stream(0) != nullptr; }));
   seen_.stream(0)->write(sse_frame("x"));
-  seen_.stream(0)->finish();
+  ASSERT_TRUE(client.read_until("data: x\n\n"));
+  seen_.stream(0)->finish();  // nothing is left to send: the end comes at once and alone, no keep-alive
   EXPECT_TRUE(client.read_to_end());
-  EXPECT_TRUE(client.received().ends_with("\r\n\r\ndata: x\n\n"));
+  EXPECT_TRUE(client.received().ends_with("\r\n\r\ndata: x\n\n")) << client.received();
 }
 
 TEST_F(StreamTest, LargeChunksAndLargeAnswersArriveWhole) {
