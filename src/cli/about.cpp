@@ -36,7 +36,8 @@ int doctor(const Program& program) {
   const config::HubEnvironment hub = config::read_hub(program.environment);
   std::cout << fmt::format("penstock     {}\n", PENSTOCK_VERSION);
   print_executors();
-  std::cout << fmt::format("cores        {}\n", std::thread::hardware_concurrency());
+  std::cout << fmt::format("cores        {}, {} usable\n", std::thread::hardware_concurrency(),
+                           pool::usable_cores());
   std::cout << fmt::format("memory       {:.1f} GB, {:.1f} GB available\n",
                            static_cast<double>(memory.total_bytes) / 1e9,
                            static_cast<double>(memory.available_bytes) / 1e9);

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -42,13 +44,30 @@ double once(const std::vector<uint64_t>& buffer, int threads, size_t streams) {
 
 }  // namespace
 
-double read_bandwidth(int threads, size_t bytes) {
-  std::vector<uint64_t> buffer(bytes / sizeof(uint64_t), 0x5a5a5a5a5a5a5a5aULL);
-  double best = 0;
+Bandwidth read_bandwidth(int threads, size_t bytes) {
+  const std::vector<uint64_t> buffer(bytes / sizeof(uint64_t), 0x5a5a5a5a5a5a5a5aULL);
+  Bandwidth best;
   for (int repeat = 0; repeat < 3; ++repeat) {
-    for (const size_t streams : {1, 4, 8}) best = std::max(best, once(buffer, threads, streams));
+    for (const int streams : {1, 4, 8}) {
+      const double bytes_per_s = once(buffer, threads, static_cast<size_t>(streams));
+      if (bytes_per_s > best.bytes_per_s) best = {bytes_per_s, streams};
+    }
   }
   return best;
+}
+
+uint64_t last_level_cache_bytes() {
+  uint64_t largest = 0;
+#ifdef __linux__
+  // "32768K"; the largest is the last level.
+  for (int index = 0; index < 8; ++index) {
+    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+    uint64_t size = 0;
+    char unit = ' ';
+    if (file >> size) largest = std::max(largest, file >> unit && unit == 'M' ? size << 20 : size << 10);
+  }
+#endif
+  return largest;
 }
 
 }  // namespace penstock::cli

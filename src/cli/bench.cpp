@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -16,6 +15,7 @@
 #include "engine/engine.h"
 #include "exec/logits_runner.h"
 #include "models/model_files.h"
+#include "pool/executors.h"
 #include "quant/format.h"
 
 namespace penstock::cli {
@@ -86,15 +86,48 @@ uint64_t logits_hash(exec::Executor& executor, const models::Plan& plan, const e
   return base::fnv1a(std::span(logits).last(static_cast<size_t>(plan.vocab)));
 }
 
-uint64_t weight_bytes(const models::ModelFiles& files) {
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < files.weights.size(); ++i) {
-    const auto& matrix = files.weights[i];
-    // A separate embedding table is read one row a token.
-    if (i == 0 && !files.spec.tied_head) continue;
-    bytes += matrix.format->row_bytes(matrix) * static_cast<uint64_t>(matrix.rows);
+/// Bytes of weights that a step reads, as this executor holds them.
+uint64_t weight_bytes(exec::Executor& executor, const models::ModelFiles& files, const exec::Limits& limits) {
+  uint64_t bytes = executor.measure(files.plan, files.weights, limits).weight_bytes;
+  if (!files.spec.tied_head) {  // a separate embedding table is read one row a token
+    const auto& embedding = files.weights.front();
+    bytes -= embedding.format->row_bytes(embedding) * static_cast<uint64_t>(embedding.rows);
   }
   return bytes;
+}
+
+/// What the memory allows, measured next to the speeds, and how near decoding came to it.
+Json memory_report(int threads, uint64_t weights, const Json& decode, int32_t batch) {
+  const Bandwidth read = read_bandwidth(threads, size_t{512} << 20);
+  const uint64_t cache = last_level_cache_bytes();
+  Json report = {{"read_bandwidth_bytes_per_s", read.bytes_per_s},
+                 {"read_streams", read.streams},
+                 {"weight_bytes_per_step", weights},
+                 {"last_level_cache_bytes", cache},
+                 {"weights_fit_in_cache", weights <= cache},
+                 {"weight_bytes_per_token", nullptr},
+                 {"decode_bytes_per_s", nullptr},
+                 {"percent_of_read_bandwidth", nullptr}};
+  if (decode.is_null()) return report;
+  const double steps_per_s = decode["median"].get<double>() / batch;
+  const double bytes_per_s = steps_per_s * static_cast<double>(weights);
+  report["weight_bytes_per_token"] = weights / static_cast<uint64_t>(batch);
+  report["decode_bytes_per_s"] = bytes_per_s;
+  report["percent_of_read_bandwidth"] = 100 * bytes_per_s / read.bytes_per_s;
+  return report;
+}
+
+void print_memory(const Json& result) {
+  const auto giga = [&](const char* key) { return result[key].get<double>() / 1e9; };
+  const auto mega = [&](const char* key) { return static_cast<double>(result[key].get<uint64_t>()) / 1e6; };
+  std::cout << fmt::format(
+      "memory  reads {:.1f} GB/s with {} streams a thread; decoding reads {:.1f} MB of "
+      "weights a step, {:.1f} GB/s, {:.0f} % of that\n",
+      giga("read_bandwidth_bytes_per_s"), result["read_streams"].get<int>(), mega("weight_bytes_per_step"),
+      giga("decode_bytes_per_s"), result["percent_of_read_bandwidth"].get<double>());
+  std::cout << fmt::format("        the weights {} in the last-level cache of {:.1f} MB\n",
+                           result["weights_fit_in_cache"].get<bool>() ? "fit" : "do not fit",
+                           mega("last_level_cache_bytes"));
 }
 
 void print(const Json& result) {
@@ -110,10 +143,8 @@ void print(const Json& result) {
   std::cout << fmt::format("decode  {:6} tokens   {}  batch {}, depth {}\n", result["gen"].get<int>(),
                            rate(result["decode_tokens_per_s"]), result["batch"].get<int>(),
                            result["depth"].get<int>());
-  std::cout << fmt::format("memory read {:.1f} GB/s, weights {:.1f} MB, logits {}\n",
-                           result["read_bandwidth_bytes_per_s"].get<double>() / 1e9,
-                           static_cast<double>(result["weight_bytes_per_step"].get<uint64_t>()) / 1e6,
-                           result["logits_hash"].get<std::string>());
+  print_memory(result);
+  std::cout << fmt::format("logits  {}\n", result["logits_hash"].get<std::string>());
 }
 
 Json measure(engine::Engine& engine, const models::ModelFiles& files, const BenchOptions& options) {
@@ -153,16 +184,15 @@ int run(const Program& program, const BenchOptions& options, const config::Setti
   pool::LoadedExecutor loaded = pool::load_executor(files, load);
   const exec::Caps caps = loaded.executor->caps();
   const uint64_t hash = logits_hash(*loaded.executor, files.plan, loaded.limits, std::max(options.prompt, 1));
+  const uint64_t weights = weight_bytes(*loaded.executor, files, loaded.limits);
   engine::Engine engine(std::move(loaded.executor), files.plan, pool::engine_options(load, loaded));
   Json result = {{"model", located.name},          {"format", files.format},   {"executor", caps.name},
                  {"executor_detail", caps.detail}, {"prompt", options.prompt}, {"gen", options.gen},
                  {"depth", options.depth},         {"batch", options.batch},   {"repeat", options.repeat}};
   result.update(measure(engine, files, options));
   engine.stop();
-  const int threads = settings.threads > 0 ? static_cast<int>(settings.threads)
-                                           : static_cast<int>(std::thread::hardware_concurrency());
-  result["read_bandwidth_bytes_per_s"] = read_bandwidth(threads, size_t{512} << 20);
-  result["weight_bytes_per_step"] = weight_bytes(files);
+  const int threads = settings.threads > 0 ? static_cast<int>(settings.threads) : pool::usable_cores();
+  result.update(memory_report(threads, weights, result["decode_tokens_per_s"], options.batch));
   result["logits_hash"] = fmt::format("{:016x}", hash);
   if (options.json) {
     std::cout << result.dump() << std::endl;
@@ -195,8 +225,8 @@ void add_bench(CLI::App& app, Program& program) {
       ->check(CLI::Range(1, 1000));
   command->add_flag("--json", options->json, "Print JSON");
   auto settings = std::make_shared<SettingsFlags>(
-      *command, std::vector<std::string>{"executor", "exact", "threads", "prefill_chunk_tokens",
-                                         "kv_memory_bytes", "log_level"});
+      *command, std::vector<std::string>{"executor", "cpu_instructions", "exact", "threads",
+                                         "prefill_chunk_tokens", "kv_memory_bytes", "log_level"});
   set_examples(*command,
                "  penstock bench smollm2\n  penstock bench smollm2 --prompt 512 --gen 64 --batch 8 --json");
   command->callback(

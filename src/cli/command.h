@@ -22,6 +22,7 @@ void add_serve(CLI::App& app, Program& program);
 void add_run(CLI::App& app, Program& program);
 void add_generate(CLI::App& app, Program& program);
 void add_logits(CLI::App& app, Program& program);
+void add_perplexity(CLI::App& app, Program& program);
 void add_bench(CLI::App& app, Program& program);
 void add_pull(CLI::App& app, Program& program);
 void add_list(CLI::App& app, Program& program);

@@ -4,13 +4,13 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "cli/models.h"
 #include "cli/settings_flags.h"
+#include "pool/executors.h"
 
 namespace penstock::cli {
 namespace {
@@ -59,8 +59,7 @@ convert::Options convert_options(const ConvertOptions& given, const config::Sett
   convert::Options options;
   options.wish = {format_of(given), given.dequantize, dtype_of(given.dtype)};
   options.force = given.force;
-  options.threads = settings.threads > 0 ? static_cast<int>(settings.threads)
-                                         : static_cast<int>(std::thread::hardware_concurrency());
+  options.threads = settings.threads > 0 ? static_cast<int>(settings.threads) : pool::usable_cores();
   const store::Watch watch = watch_on_terminal();
   options.cancel = watch.cancel;
   options.on_note = watch.on_note;

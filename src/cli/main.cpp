@@ -59,9 +59,10 @@ int main(int argc, char** argv) {
   CLI::App app{"Penstock runs MLX-format language models on this machine and serves them.", "penstock"};
   app.require_subcommand(1);
   app.footer(kExamples);
-  for (const auto add : {cli::add_run, cli::add_serve, cli::add_generate, cli::add_pull, cli::add_list,
-                         cli::add_show, cli::add_rm, cli::add_convert, cli::add_bench, cli::add_logits,
-                         cli::add_plan, cli::add_doctor, cli::add_version, cli::add_completion}) {
+  for (const auto add :
+       {cli::add_run, cli::add_serve, cli::add_generate, cli::add_pull, cli::add_list, cli::add_show,
+        cli::add_rm, cli::add_convert, cli::add_bench, cli::add_logits, cli::add_perplexity, cli::add_plan,
+        cli::add_doctor, cli::add_version, cli::add_completion}) {
     add(app, program);
   }
   try {

@@ -126,6 +126,7 @@ pool::LoadOptions load_options(const config::Settings& settings, const store::Lo
     std::erase(options.names, options.name);
   }
   options.executor = settings.executor;
+  options.cpu_instructions = settings.cpu_instructions;
   options.exact = settings.exact;
   options.threads = static_cast<int32_t>(settings.threads);
   options.max_seqs = static_cast<int32_t>(settings.max_num_seqs);

@@ -98,7 +98,7 @@ LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions&
   const auto order = executor_order(options.executor);
   for (const std::string& name : order) {
     try {
-      auto executor = make_executor(name);
+      auto executor = make_executor(name, options.cpu_instructions);
       const exec::MemoryPlan memory = executor->measure(files.plan, files.weights, limits);
       limits.n_blocks =
           plan_kv(files.plan, memory, options, loaded.context_length, executor->caps().block_tokens).n_blocks;

@@ -17,6 +17,7 @@ struct LoadOptions {
   std::string name;                // it will be served under
   std::vector<std::string> names;  // that it answers to as well
   std::string executor = "auto";
+  std::string cpu_instructions = "auto";
   bool exact = false;
   int32_t threads = 0;  // 0: as many as the process may use
   int32_t max_seqs = 16;

@@ -9,15 +9,46 @@
 
 namespace penstock::quant {
 
-/// Codes of `bits` bits (2..8). packed holds codes.size() * bits / 8 bytes; codes.size() is a multiple of 8.
-inline void unpack_bits(const std::byte* packed, int bits, std::span<uint8_t> codes) {
-  const auto mask = static_cast<uint8_t>((1u << bits) - 1);
+/// Eight codes of kBits bits, the lowest first, to eight bytes: halves, quarters and eighths move apart.
+template <int kBits>
+uint64_t spread_codes(uint64_t eight) {
+  constexpr uint64_t kFour = (uint64_t{1} << 4 * kBits) - 1;
+  constexpr uint64_t kTwo = ((uint64_t{1} << 2 * kBits) - 1) * 0x0000000100000001;
+  constexpr uint64_t kOne = ((uint64_t{1} << kBits) - 1) * 0x0001000100010001;
+  eight = (eight & kFour) | (eight & kFour << 4 * kBits) << (32 - 4 * kBits);
+  eight = (eight & kTwo) | (eight & kTwo << 2 * kBits) << (16 - 2 * kBits);
+  return (eight & kOne) | (eight & kOne << kBits) << (8 - kBits);
+}
+
+template <int kBits>
+void unpack_bits_of(const std::byte* packed, std::span<uint8_t> codes) {
   for (size_t i = 0; i < codes.size(); i += 8) {
     uint64_t eight = 0;
-    std::memcpy(&eight, packed, static_cast<size_t>(bits));
-    packed += bits;
-    for (size_t k = 0; k < 8; ++k)
-      codes[i + k] = static_cast<uint8_t>(eight >> (k * static_cast<size_t>(bits))) & mask;
+    std::memcpy(&eight, packed, kBits);
+    packed += kBits;
+    eight = spread_codes<kBits>(eight);
+    std::memcpy(&codes[i], &eight, sizeof(eight));
+  }
+}
+
+/// Codes of `bits` bits (2..8). packed holds codes.size() * bits / 8 bytes; codes.size() is a multiple of 8.
+/// Loading a model is mostly this, so each width has its own loop.
+inline void unpack_bits(const std::byte* packed, int bits, std::span<uint8_t> codes) {
+  switch (bits) {
+    case 2:
+      return unpack_bits_of<2>(packed, codes);
+    case 3:
+      return unpack_bits_of<3>(packed, codes);
+    case 4:
+      return unpack_bits_of<4>(packed, codes);
+    case 5:
+      return unpack_bits_of<5>(packed, codes);
+    case 6:
+      return unpack_bits_of<6>(packed, codes);
+    case 7:
+      return unpack_bits_of<7>(packed, codes);
+    default:
+      if (!codes.empty()) std::memcpy(codes.data(), packed, codes.size());
   }
 }
 

@@ -1,5 +1,6 @@
 // The GGUF K formats: super-blocks of 256 columns whose group scales are small integers times one f16.
 #include <array>
+#include <cstring>
 
 #include "quant/gguf_block.h"
 #include "tensor/view.h"
@@ -15,14 +16,47 @@ uint8_t byte(const std::byte* at, int i) {
   return static_cast<uint8_t>(at[i]);
 }
 
+// Codes are moved eight at a time, in the bytes of a word: loading a model is mostly this.
+
+uint64_t word(const std::byte* at) {
+  return tensor::load<uint64_t>(at);
+}
+
+void put(uint8_t* codes, uint64_t word) {
+  std::memcpy(codes, &word, sizeof(word));
+}
+
+uint64_t bytes_of(uint8_t mask) {
+  return mask * uint64_t{0x0101010101010101};
+}
+
+/// Adds to 256 codes: bit k of byte i of 32 is bit `to` of column 32k + i.
+void add_bits(const std::byte* at, int to, uint8_t* codes) {
+  for (int k = 0; k < 8; ++k)
+    for (int i = 0; i < 32; i += 8) {
+      uint8_t* eight = codes + 32 * k + i;
+      uint64_t sum = 0;
+      std::memcpy(&sum, eight, sizeof(sum));
+      put(eight, sum | (word(at + i) >> k & bytes_of(1)) << to);
+    }
+}
+
 /// Two-bit fields: half n (128 columns) has 32 bytes; shift 2k gives columns 128n + 32k ... +31.
 void two_bits(const std::byte* at, uint8_t* codes) {
-  for (int c = 0; c < 256; ++c) codes[c] = (byte(at, c / 128 * 32 + c % 32) >> (c % 128 / 32 * 2)) & 3;
+  for (int n = 0; n < 2; ++n)
+    for (int k = 0; k < 4; ++k)
+      for (int i = 0; i < 32; i += 8)
+        put(codes + 128 * n + 32 * k + i, word(at + 32 * n + i) >> 2 * k & bytes_of(3));
 }
 
 /// Nibbles of Q4_K and Q5_K: each 32 bytes hold 64 columns, low nibbles first.
 void nibble_pairs(const std::byte* at, uint8_t* codes) {
-  for (int c = 0; c < 256; ++c) codes[c] = (byte(at, c / 64 * 32 + c % 32) >> (c % 64 / 32 * 4)) & 15;
+  for (int n = 0; n < 4; ++n)
+    for (int i = 0; i < 32; i += 8) {
+      const uint64_t pairs = word(at + 32 * n + i);
+      put(codes + 64 * n + i, pairs & bytes_of(15));
+      put(codes + 64 * n + 32 + i, pairs >> 4 & bytes_of(15));
+    }
 }
 
 /// Eight 6-bit scales and eight 6-bit minimums in 12 bytes.
@@ -63,8 +97,7 @@ void unpack_q3(const std::byte* block, NestedBlock& out) {
     out.scales[g] = static_cast<int8_t>((low | (high << 4)) - 32);
   }
   two_bits(block + 32, out.codes);
-  for (int c = 0; c < 256; ++c)
-    out.codes[c] |= static_cast<uint8_t>(((byte(mask, c % 32) >> (c / 32)) & 1) << 2);
+  add_bits(mask, 2, out.codes);
 }
 
 void unpack_q4(const std::byte* block, NestedBlock& out) {
@@ -75,9 +108,7 @@ void unpack_q4(const std::byte* block, NestedBlock& out) {
 void unpack_q5(const std::byte* block, NestedBlock& out) {
   scales_and_minimums(block, out);
   nibble_pairs(block + 48, out.codes);
-  for (int c = 0; c < 256; ++c) {
-    out.codes[c] |= static_cast<uint8_t>(((byte(block, 16 + c % 32) >> (c / 32)) & 1) << 4);
-  }
+  add_bits(block + 16, 4, out.codes);
 }
 
 void unpack_q6(const std::byte* block, NestedBlock& out) {
@@ -85,10 +116,10 @@ void unpack_q6(const std::byte* block, NestedBlock& out) {
   const std::byte* high = block + 128;  // 64 bytes of two-bit fields
   out.d = half(block + 208);
   for (int g = 0; g < 16; ++g) out.scales[g] = static_cast<int8_t>(block[192 + g]);
-  two_bits(high, out.codes);
-  for (int c = 0; c < 256; ++c) {
-    const int nibble = (byte(low, c / 128 * 64 + c % 64) >> (c % 128 / 64 * 4)) & 15;
-    out.codes[c] = static_cast<uint8_t>((out.codes[c] << 4) | nibble);
+  for (int c = 0; c < 256; c += 8) {
+    const uint64_t nibbles = word(low + c / 128 * 64 + c % 64) >> c % 128 / 64 * 4 & bytes_of(15);
+    const uint64_t pairs = word(high + c / 128 * 32 + c % 32) >> c % 128 / 32 * 2 & bytes_of(3);
+    put(out.codes + c, nibbles | pairs << 4);
   }
 }
 

@@ -98,26 +98,33 @@ int32_t allowed_cores() {
   return static_cast<int32_t>(cores.size());
 }
 
-/// Cores that the cgroup's quota pays for; 0 for no quota.
+/// Cores that one cgroup's quota pays for; 0 for no quota. `v2` tells how the system writes it.
+double quota_of(const std::string& folder, bool v2) {
+  double microseconds = 0, period = 0;
+  std::istringstream quota(v2 ? first_line(folder + "/cpu.max")
+                              : first_line(folder + "/cpu.cfs_quota_us") + " " +
+                                    first_line(folder + "/cpu.cfs_period_us"));
+  return quota >> microseconds >> period && microseconds > 0 && period > 0 ? microseconds / period : 0;
+}
+
+/// The least of the quotas of our cgroup and of those around it; 0 for none.
 double quota_cores() {
   std::ifstream groups("/proc/self/cgroup");
   double least = 0;
-  for (std::string line; std::getline(groups, line);) {
-    if (line.rfind("0::", 0) != 0) continue;
-    for (std::string path = line.substr(3);; path = path.substr(0, path.rfind('/'))) {
+  for (std::string line; std::getline(groups, line);) {  // "4:cpu,cpuacct:/path", "0::/path"
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool v2 = controllers.empty();
+    if (!v2 && ("," + controllers + ",").find(",cpu,") == std::string::npos) continue;
+    const std::string mount = v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + controllers;
+    for (std::string path = line.substr(second + 1);; path = path.substr(0, path.rfind('/'))) {
       if (path == "/") path.clear();
-      std::istringstream quota(first_line("/sys/fs/cgroup" + path + "/cpu.max"));
-      double microseconds = 0, period = 0;
-      if (quota >> microseconds >> period && period > 0)
-        least = least == 0 ? microseconds / period : std::min(least, microseconds / period);
+      const double cores = quota_of(mount + path, v2);
+      if (cores > 0) least = least == 0 ? cores : std::min(least, cores);
       if (path.empty()) break;
     }
   }
-  const std::string v1 = first_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  const std::string period = first_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  if (!v1.empty() && v1[0] != '-' && !period.empty() && std::stod(period) > 0)
-    least =
-        least == 0 ? std::stod(v1) / std::stod(period) : std::min(least, std::stod(v1) / std::stod(period));
   return least;
 }
 #endif
