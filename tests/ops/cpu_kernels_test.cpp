@@ -415,6 +415,7 @@ struct TileCase {
   int32_t dim, padded, n;
   std::vector<float> keys, values, q, max, sum, acc, scores;
   std::vector<int32_t> first, last;
+  std::vector<uint16_t> half_keys, half_values;
 
   TileCase(int32_t head_dim, int32_t queries, uint32_t seed)
       : dim(head_dim), padded(padded_dim(head_dim)), n(queries) {
@@ -437,9 +438,19 @@ struct TileCase {
     acc.assign(static_cast<size_t>(n) * static_cast<size_t>(padded), 0.0f);
   }
 
+  /// The same tile in half precision.
+  void halve() {
+    half_keys.resize(keys.size());
+    half_values.resize(values.size());
+    scalar_kernels().to_f16(keys.data(), static_cast<int64_t>(keys.size()), half_keys.data());
+    scalar_kernels().to_f16(values.data(), static_cast<int64_t>(values.size()), half_values.data());
+  }
+
   /// Queries [from, from + m) twice over the tile, as if it were two tiles.
   void run(const Kernels& kernels, int32_t from, int32_t m, float softcap) {
-    const AttendTile tile = {keys.data(), values.data(), dim, padded};
+    AttendTile tile = {keys.data(), values.data(), dim, padded};
+    if (!half_keys.empty())
+      tile = {half_keys.data(), half_values.data(), dim, padded, true, half_keys.data()};
     const AttendQueries queries = {q.data() + from * padded,
                                    first.data() + from,
                                    last.data() + from,
@@ -458,8 +469,10 @@ struct TileCase {
 TEST_P(KernelTest, AttentionEqualsTheScalarTwinInAnyCompany) {
   for (const int32_t dim : {4, 8, 20, 64, 80, 128, 256})
     for (const int32_t n : {1, 2, 3, 4, 5, 6, 7, 9, 12, 24})
-      for (const float softcap : {0.0f, 3.0f}) {
-        TileCase a(dim, n, static_cast<uint32_t>(dim + n)), b = a, c = a;
+      for (const auto& [softcap, half] : {std::pair{0.0f, false}, {3.0f, false}, {0.0f, true}}) {
+        TileCase a(dim, n, static_cast<uint32_t>(dim + n));
+        if (half) a.halve();
+        TileCase b = a, c = a;
         a.run(scalar_kernels(), 0, n, softcap);
         b.run(table(), 0, n, softcap);
         for (int32_t i = 0; i < n; ++i) c.run(table(), i, 1, softcap);
@@ -467,6 +480,46 @@ TEST_P(KernelTest, AttentionEqualsTheScalarTwinInAnyCompany) {
             << dim << " " << n;
         EXPECT_TRUE(same_bytes(b.acc, c.acc) && same_bytes(b.sum, c.sum)) << dim << " " << n;
       }
+}
+
+TEST_P(KernelTest, AttentionReadsHalfPrecisionLikeItsFloats) {
+  TileCase half(64, 7, 5);
+  half.halve();
+  TileCase floats = half;
+  floats.half_keys.clear();
+  scalar_kernels().from_f16(half.half_keys.data(), static_cast<int64_t>(half.half_keys.size()),
+                            floats.keys.data());
+  scalar_kernels().from_f16(half.half_values.data(), static_cast<int64_t>(half.half_values.size()),
+                            floats.values.data());
+  half.run(table(), 0, 7, 0);
+  floats.run(table(), 0, 7, 0);
+  EXPECT_TRUE(same_bytes(half.acc, floats.acc) && same_bytes(half.sum, floats.sum));
+}
+
+TEST_P(KernelTest, AttentionWeighsAsTheExponentialDoes) {
+  TileCase tile(64, 12, 8);
+  tile.run(table(), 0, 12, 0);
+  for (int32_t i = 0; i < tile.n; ++i) {
+    const auto query = static_cast<size_t>(i);
+    if (tile.first[query] >= tile.last[query]) continue;
+    double top = -kInfinity, sum = 0;
+    std::vector<double> score;
+    for (int32_t key = tile.first[query]; key < tile.last[query]; ++key) {
+      const size_t panel = static_cast<size_t>(key / kPanelKeys * 64 * kPanelKeys + key % kPanelKeys);
+      double dot = 0;
+      for (size_t d = 0; d < 64; ++d)
+        dot += double{tile.q[query * 64 + d]} * tile.keys[panel + d * kPanelKeys];
+      score.push_back(dot * 0.3);
+      top = std::max(top, score.back());
+    }
+    for (double& s : score) sum += s = std::exp(s - top);
+    for (size_t d = 0; d < 64; ++d) {
+      double expected = 0;
+      for (size_t k = 0; k < score.size(); ++k)
+        expected += score[k] / sum * tile.values[(static_cast<size_t>(tile.first[query]) + k) * 64 + d];
+      EXPECT_NEAR(tile.acc[query * 64 + d] / tile.sum[query], expected, 3e-6) << i << " " << d;
+    }
+  }
 }
 
 TEST_P(KernelTest, AttentionHiddenKeysMayHoldAnything) {

@@ -97,12 +97,20 @@ class AttendOperation final : public CpuOperation {
       last = std::max(last, to);
     }
     if (first >= last) return;
-    const auto& table = context.tables[static_cast<size_t>(block.slot)][static_cast<size_t>(group_)];
-    const KvCache::Place place = {op_.kv_layer, table[static_cast<size_t>(at / kTileKeys)], head, 0};
-    const AttendTile tile = context.cache.tile(*context.kernels, place, {first, last}, scratch.tile.data());
+    AttendTile tile = context.cache.tile(*context.kernels, place(context, block, head, at), {first, last}, n,
+                                         scratch.tile.data());
+    // The next tile of this query block, whoever computes it: most often the same thread, soon.
+    if (at + kTileKeys <= block.position)
+      tile.next = context.cache.keys(place(context, block, head, at + kTileKeys));
     context.kernels->attend_tile(
         tile, {scratch.queries.data(), scratch.first.data(), scratch.last.data(), scratch.max.data(),
                scratch.sum.data(), scratch.acc.data(), scratch.scores.data(), n, op_.scale, op_.softcap});
+  }
+
+  /// The block of the cache that holds position `at` of the block's sequence.
+  KvCache::Place place(const Context& context, const QueryBlock& block, int32_t head, int32_t at) const {
+    const auto& table = context.tables[static_cast<size_t>(block.slot)][static_cast<size_t>(group_)];
+    return {op_.kv_layer, table[static_cast<size_t>(at / kTileKeys)], head, 0};
   }
 
   Partial running(const ThreadScratch& scratch, int32_t i) const {

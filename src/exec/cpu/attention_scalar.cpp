@@ -10,16 +10,27 @@ namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
+/// Number i of keys or values.
+float stored(const AttendTile& tile, const void* from, int64_t i) {
+  return tile.half ? half_to_float(static_cast<const uint16_t*>(from)[i])
+                   : static_cast<const float*>(from)[i];
+}
+
+/// Scores times log2(e).
 void score_keys(const AttendTile& tile, const AttendQueries& queries, int i) {
   const float* q = queries.q + static_cast<int64_t>(i) * tile.value_stride;
   float* scores = queries.scores + i * kTileKeys;
+  const float scale = queries.softcap > 0 ? queries.scale : queries.scale * kLog2E;
   for (int key = 0; key < kTileKeys; ++key) {
-    const float* panel = tile.keys + static_cast<int64_t>(key / kPanelKeys) * tile.dim * kPanelKeys;
+    const int64_t panel = static_cast<int64_t>(key / kPanelKeys) * tile.dim;
     float sum = 0;
-    for (int d = 0; d < tile.dim; ++d) sum = std::fma(q[d], panel[d * kPanelKeys + key % kPanelKeys], sum);
-    scores[key] = sum * queries.scale;
+    for (int d = 0; d < tile.dim; ++d)
+      sum = std::fma(q[d], stored(tile, tile.keys, (panel + d) * kPanelKeys + key % kPanelKeys), sum);
+    scores[key] = sum * scale;
   }
-  if (queries.softcap > 0) softcap_scalar(scores, kTileKeys, queries.softcap);
+  if (queries.softcap <= 0) return;
+  softcap_scalar(scores, kTileKeys, queries.softcap);
+  for (int key = 0; key < kTileKeys; ++key) scores[key] *= kLog2E;
 }
 
 }  // namespace
@@ -34,10 +45,10 @@ void attend_tile_scalar(const AttendTile& tile, const AttendQueries& queries) {
       top = scores[key] > top ? scores[key] : top;
     const float before = queries.max[i];
     const float now = before > top ? before : top;
-    const float keep = exp_scalar(before - now);
+    const float keep = before == now ? 1.0f : exp2_scalar(before - now);
     float lanes[kTileKeys] = {};
     for (int key = queries.first[i]; key < queries.last[i]; ++key)
-      lanes[key] = scores[key] = exp_scalar(scores[key] - now);
+      lanes[key] = scores[key] = exp2_scalar(scores[key] - now);
     float folded[8];
     for (int l = 0; l < 8; ++l)
       folded[l] = ((lanes[l] + lanes[l + 8]) + (lanes[l + 16] + lanes[l + 24])) +
@@ -48,7 +59,7 @@ void attend_tile_scalar(const AttendTile& tile, const AttendQueries& queries) {
     for (int d = 0; d < tile.value_stride; ++d) {
       float sum = acc[d] * keep;
       for (int key = queries.first[i]; key < queries.last[i]; ++key)
-        sum = std::fma(scores[key], tile.values[static_cast<int64_t>(key) * tile.value_stride + d], sum);
+        sum = std::fma(scores[key], stored(tile, tile.values, int64_t{key} * tile.value_stride + d), sum);
       acc[d] = sum;
     }
   }
@@ -56,8 +67,8 @@ void attend_tile_scalar(const AttendTile& tile, const AttendQueries& queries) {
 
 void merge_partial_scalar(const Partial& next, const Partial& into, int64_t n) {
   const float top = *into.max > *next.max ? *into.max : *next.max;
-  const float keep = exp_scalar(*into.max - top);
-  const float take = exp_scalar(*next.max - top);
+  const float keep = exp2_scalar(*into.max - top);
+  const float take = exp2_scalar(*next.max - top);
   *into.max = top;
   *into.sum = std::fma(*next.sum, take, *into.sum * keep);
   for (int64_t d = 0; d < n; ++d) into.acc[d] = std::fma(next.acc[d], take, into.acc[d] * keep);

@@ -42,7 +42,8 @@ inline constexpr int32_t kStripRows = 8;        // rows of a packed strip: lanes
 inline constexpr int32_t kChunk = 32;           // columns of a plane
 inline constexpr int32_t kNestedColumns = 256;  // columns of a block with nested scales
 inline constexpr int32_t kStoredBias = INT32_MIN;
-inline constexpr int32_t kTileKeys = 64;    // positions of a KV block and of an attention tile
+inline constexpr int32_t kTileKeys = 64;  // positions of a KV block and of an attention tile
+inline constexpr float kLog2E = 1.44269504f;
 inline constexpr int32_t kPanelKeys = 16;   // keys of one panel of a tile
 inline constexpr int32_t kPartition = 256;  // absolute positions whose softmax is one partial result
 
@@ -142,12 +143,14 @@ struct LinearOut {
 /// Which function goes between gate and up.
 enum class Gate : uint8_t { kSilu, kGeluTanh, kGelu };
 
-/// Keys and values of 64 positions of one KV head, in float32.
+/// Keys and values of 64 positions of one KV head, float32 or half precision.
 struct AttendTile {
-  const float* keys = nullptr;    // [4 panels][dim][16]
-  const float* values = nullptr;  // [64][value_stride]
+  const void* keys = nullptr;    // [4 panels][dim][16]
+  const void* values = nullptr;  // [64][value_stride]
   int32_t dim = 0;
   int32_t value_stride = 0;  // dim rounded up to 8
+  bool half = false;
+  const void* next = nullptr;  // keys of a tile that lies like this one and is read soon, or null
 };
 
 /// Queries that read one tile, with their running softmax. A key outside [first, last) of a query contributes
@@ -156,7 +159,7 @@ struct AttendQueries {
   const float* q = nullptr;        // [n, value_stride]
   const int32_t* first = nullptr;  // [n] keys of this tile
   const int32_t* last = nullptr;   // [n]
-  float* max = nullptr;            // [n] -inf before the first tile
+  float* max = nullptr;            // [n] largest score times log2(e), -inf before the first tile
   float* sum = nullptr;            // [n] 0 before the first tile
   float* acc = nullptr;            // [n, value_stride] 0 before the first tile
   float* scores = nullptr;         // [n, 64] scratch

@@ -7,6 +7,9 @@ namespace penstock::exec::cpu {
 
 namespace {
 
+/// Two passes of the kernels over a tile cost less than writing it out and reading it again.
+constexpr int32_t kQueriesInPlace = 12;
+
 size_t head_elements(int32_t dim) {
   return KvCache::tile_floats(dim);
 }
@@ -37,7 +40,7 @@ size_t KvCache::offset_of(const Group& group, const Place& at) const {
 }
 
 void KvCache::store(const Kernels& kernels, const Place& at, const float* key, const float* value) const {
-  const Group& group = groups_[static_cast<size_t>(layers_[static_cast<size_t>(at.kv_layer)].group)];
+  const Group& group = group_of(at);
   const auto dim = static_cast<size_t>(group.dim), padded = static_cast<size_t>(padded_dim(group.dim));
   const size_t head = offset_of(group, at);
   const auto offset = static_cast<size_t>(at.offset);
@@ -59,23 +62,39 @@ void KvCache::store(const Kernels& kernels, const Place& at, const float* key, c
   kernels.to_f16(value, group.dim, memory + value_at);
 }
 
-AttendTile KvCache::tile(const Kernels& kernels, const Place& at, Range keys, float* scratch) const {
-  const Group& group = groups_[static_cast<size_t>(layers_[static_cast<size_t>(at.kv_layer)].group)];
-  const int64_t dim = group.dim, padded = padded_dim(group.dim);
+const void* KvCache::keys(const Place& at) const {
+  const Group& group = group_of(at);
   const size_t head = offset_of(group, at);
+  if (exact_) return group.memory.as<float>() + head;
+  return group.memory.as<uint16_t>() + head;
+}
+
+AttendTile KvCache::tile(const Kernels& kernels, const Place& at, Range keys, int32_t n_queries,
+                         float* scratch) const {
+  const Group& group = group_of(at);
+  const int64_t dim = group.dim, padded = padded_dim(group.dim);
   const int64_t values_at = kTileKeys * dim;
+  AttendTile tile = {.dim = group.dim, .value_stride = static_cast<int32_t>(padded), .half = !exact_};
   if (exact_) {
-    const float* memory = group.memory.as<float>() + head;
-    return {memory, memory + values_at, group.dim, static_cast<int32_t>(padded)};
+    const float* memory = group.memory.as<float>() + offset_of(group, at);
+    tile.keys = memory;
+    tile.values = memory + values_at;
+    return tile;
   }
-  const uint16_t* memory = group.memory.as<uint16_t>() + head;
+  const uint16_t* memory = group.memory.as<uint16_t>() + offset_of(group, at);
+  tile.keys = memory;
+  tile.values = memory + values_at;
+  if (n_queries <= kQueriesInPlace) return tile;
   const int64_t first = keys.first / kPanelKeys * kPanelKeys * dim;
   const int64_t last = (keys.last + kPanelKeys - 1) / kPanelKeys * kPanelKeys * dim;
   kernels.from_f16(memory + first, last - first, scratch + first);
   float* values = scratch + values_at;
   kernels.from_f16(memory + values_at + keys.first * padded, (keys.last - keys.first) * padded,
                    values + keys.first * padded);
-  return {scratch, values, group.dim, static_cast<int32_t>(padded)};
+  tile.keys = scratch;
+  tile.values = values;
+  tile.half = false;
+  return tile;
 }
 
 }  // namespace penstock::exec::cpu

@@ -33,9 +33,14 @@ class KvCache {
   };
   void store(const Kernels& kernels, const Place& at, const float* key, const float* value) const;
 
-  /// Keys [first, last) of one head of a block in float32: in place in exact mode, else in `scratch`
-  /// (tile_floats). Other keys of the tile hold anything.
-  AttendTile tile(const Kernels& kernels, const Place& at, Range keys, float* scratch) const;
+  /// Keys [first, last) of one head of a block for `n_queries` queries: in place, or in float32 in `scratch`
+  /// (tile_floats) where so many queries read half precision that converting it once pays. Other keys of the
+  /// tile hold anything.
+  AttendTile tile(const Kernels& kernels, const Place& at, Range keys, int32_t n_queries,
+                  float* scratch) const;
+
+  /// Keys of one head of a block, as AttendTile::next wants them.
+  const void* keys(const Place& at) const;
 
   static size_t tile_floats(int32_t dim) { return static_cast<size_t>(kTileKeys) * (dim + padded_dim(dim)); }
 
@@ -46,6 +51,10 @@ class KvCache {
     Arena memory;
     int32_t n_blocks = 0, n_layers = 0, kv_heads = 0, dim = 0;
   };
+
+  const Group& group_of(const Place& at) const {
+    return groups_[static_cast<size_t>(layers_[static_cast<size_t>(at.kv_layer)].group)];
+  }
 
   /// Elements from the start of the group's memory to one head of one layer of one block.
   size_t offset_of(const Group& group, const Place& at) const;

@@ -37,6 +37,20 @@ float exp_scalar(float x) {
   return underflow ? 0.0f : e * power;
 }
 
+float exp2_scalar(float x) {
+  constexpr float kLow = -125.0f;
+  x = kLow > x ? kLow : x;
+  const float n = std::nearbyint(x), f = x - n;
+  float p = 0.00132647273f;
+  p = std::fma(p, f, 0.00967151299f);
+  p = std::fma(p, f, 0.0555073358f);
+  p = std::fma(p, f, 0.240222424f);
+  p = std::fma(p, f, 0.693147004f);
+  p = std::fma(p, f, 1.0f);
+  const int32_t exponent = n == n ? static_cast<int32_t>(n) : 0;
+  return std::bit_cast<float>(std::bit_cast<int32_t>(p) + exponent * (1 << 23));
+}
+
 void quantize_row_scalar(const float* x, const QuantRows& out) {
   for (int64_t g = 0; g < out.cols / out.group; ++g) {
     const float* from = x + g * out.group;

@@ -118,8 +118,27 @@ static inline Lanes exp_lanes(Lanes x) {
   return {exp_four(x.lo), exp_four(x.hi)};
 }
 
-static inline float exp_one(float x) {
-  return vgetq_lane_f32(exp_four(vdupq_n_f32(x)), 0);
+/// exp2_scalar on 4 lanes.
+static inline float32x4_t exp2_four(float32x4_t x) {
+  const float32x4_t low = vdupq_n_f32(-125.0f);
+  x = vbslq_f32(vcgtq_f32(low, x), low, x);
+  const float32x4_t n = vrndnq_f32(x);
+  const float32x4_t f = vsubq_f32(x, n);
+  float32x4_t p = vdupq_n_f32(0.00132647273f);
+  p = vfmaq_f32(vdupq_n_f32(0.00967151299f), p, f);
+  p = vfmaq_f32(vdupq_n_f32(0.0555073358f), p, f);
+  p = vfmaq_f32(vdupq_n_f32(0.240222424f), p, f);
+  p = vfmaq_f32(vdupq_n_f32(0.693147004f), p, f);
+  p = vfmaq_f32(vdupq_n_f32(1.0f), p, f);
+  return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), vshlq_n_s32(vcvtq_s32_f32(n), 23)));
+}
+
+static inline Lanes exp2_lanes(Lanes x) {
+  return {exp2_four(x.lo), exp2_four(x.hi)};
+}
+
+static inline float exp2_one(float x) {
+  return vgetq_lane_f32(exp2_four(vdupq_n_f32(x)), 0);
 }
 
 /// Adds the bias, then writes or adds the rows [row, row + 8) of one output row, those below `rows`.
