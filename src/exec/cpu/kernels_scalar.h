@@ -19,11 +19,8 @@ void store_output(const LinearOut& out, int64_t m, int64_t row, float value);
 /// Exact also where denormals are zero, unlike tensor::f16_to_f32.
 float half_to_float(uint16_t bits);
 
-/// exp(x): two-part reduction by ln 2, a polynomial of degree 6, zero below -87.33; NaN stays NaN.
-float exp_scalar(float x);
-
-/// 2 to the power x for x <= 0, at least 2^-125: Horner's scheme of degree 5 (a minimax fit, relative error
-/// 1.6e-7) on x minus the nearest integer, which is added to the exponent; NaN stays NaN.
+/// 2 to the power x, x clamped to -125..126: Horner's scheme of degree 5 (a minimax fit, relative
+/// error 1.6e-7) on x minus the nearest integer, which is added to the exponent; NaN stays NaN.
 float exp2_scalar(float x);
 
 /// Sum of 8 lanes: (l0+l4)+(l2+l6) + (l1+l5)+(l3+l7).

@@ -65,9 +65,8 @@ static inline __attribute__((always_inline)) void add_chunk(const PairPlace& pla
                                                             __m256i (&sums)[2][MT]) {
   __m256i part[2][MT];
   if constexpr (kAhead && kFirst == 0) {
-    // Past the codes of a block are its scales.
-    prefetch_lines(place.chunk + 2 * place.strip_bytes, C::kBytes + 64);
-    prefetch_lines(place.chunk + 3 * place.strip_bytes, C::kBytes + 64);
+    prefetch_lines(place.chunk + 2 * place.strip_bytes, C::kBytes);
+    prefetch_lines(place.chunk + 3 * place.strip_bytes, C::kBytes);
   }
   if constexpr (kFresh) {
     const FreshChunk<C> chunk = {C(place.chunk), C(place.chunk + place.strip_bytes), bytes};
@@ -96,6 +95,10 @@ static void panel_tile(const CodeShape<kHalf>& shape, const QuantRows& x, int64_
     for (int m = 0; m < MT; ++m) acc[s][m] = _mm256_setzero_ps();
   const auto take = [&](int64_t g, __m256i(&sums)[2][MT]) __attribute__((always_inline)) {
     if constexpr (kFresh) unpack_scales(shape.reader, place, scales);
+    if constexpr (kAhead) {
+      shape.ask_scales(place.block + 2 * place.strip_bytes, place.group);
+      shape.ask_scales(place.block + 3 * place.strip_bytes, place.group);
+    }
     rows.take(g,
               {{_mm256_loadu_ps(scales), _mm256_loadu_ps(scales + 8)},
                {_mm256_loadu_ps(scales + 16), _mm256_loadu_ps(scales + 24)}},

@@ -45,12 +45,18 @@ static inline __attribute__((always_inline)) void add_steps(const Chunk& chunk, 
   }
 }
 
+/// A thread has two streams of about this many bytes under way. Blocks of the K formats are longer; there it
+/// is a block, so that codes and scales come from the same distance.
+inline constexpr int64_t kAheadBytes = 1024;
+
 /// What the tiles need of a matrix, worked out once a call: divisions cost as much as a group of columns.
 template <bool kHalf>
 struct CodeShape {
   const uint8_t* const codes;
   const ScaleReader reader;
   const int64_t rows, strip_bytes, block_bytes, blocks, block_groups, groups, chunks;
+  const int64_t scales_at, scale_step;  // of a block, and of one of its groups
+  const int64_t ahead;                  // bytes from what is read to what is asked for
   const int32_t offset;
 
   explicit CodeShape(const PackedCodes& w)
@@ -63,7 +69,15 @@ struct CodeShape {
         block_groups(w.block_groups()),
         groups(w.groups()),
         chunks(kHalf ? 1 : w.group / kChunk),
+        scales_at(w.code_bytes()),
+        scale_step((w.block_bytes() - w.code_bytes()) / w.block_groups()),
+        ahead(w.block_bytes() > kAheadBytes ? w.block_bytes() : kAheadBytes),
         offset(w.offset()) {}
+
+  /// Asks for the scales of a group, those of a whole block among its groups.
+  inline __attribute__((always_inline)) void ask_scales(const uint8_t* block, int64_t group) const {
+    prefetch_lines(block + scales_at + group * scale_step, 1);
+  }
 };
 
 struct StripPair {
@@ -127,17 +141,16 @@ struct GroupPlace {
 
 template <class C, bool kHalf, int MT>
 static inline __attribute__((always_inline)) void take_group(const RowTile<MT>& rows,
-                                                             const ScaleReader& reader,
+                                                             const CodeShape<kHalf>& shape,
                                                              const GroupPlace& place, __m256 (&acc)[1][MT]) {
-  constexpr int64_t kAhead = 1024;
   __m256i part[1][MT], sum[1][MT];
   const auto& [block, group, g, first_chunk, chunks] = place;
   const uint8_t* at = block + first_chunk * C::kBytes;
   const auto take = [&](int64_t index) __attribute__((always_inline)) {
-    rows.take(g + index, {reader.read(block, group + index)}, reader.has_bias(), sum, acc);
+    rows.take(g + index, {shape.reader.read(block, group + index)}, shape.reader.has_bias(), sum, acc);
   };
-  prefetch_lines(block + kAhead + reader.at(), 1);
-  prefetch_lines(at + kAhead, C::kBytes);
+  shape.ask_scales(block + shape.ahead, group);
+  prefetch_lines(at + shape.ahead, C::kBytes);
   if constexpr (kHalf) {
     add_steps<C, true, 0, 4>(CodeChunk<C>{C(at)}, rows.q, g * 16, part, sum);
     take(0);
@@ -147,7 +160,7 @@ static inline __attribute__((always_inline)) void take_group(const RowTile<MT>& 
     add_steps<C, true, 0, 8>(CodeChunk<C>{C(at)}, rows.q, g * chunks * kChunk, part, sum);
     for (int64_t c = 1; c < chunks; ++c) {
       at += C::kBytes;
-      prefetch_lines(at + kAhead, C::kBytes);
+      prefetch_lines(at + shape.ahead, C::kBytes);
       add_steps<C, false, 0, 8>(CodeChunk<C>{C(at)}, rows.q, (g * chunks + c) * kChunk, part, sum);
     }
     take(0);
@@ -173,9 +186,8 @@ static void strips_tile(const CodeShape<kHalf>& shape, const QuantRows& x, const
       for (int s = 0; s < 2; ++s) {
         // Without this the broadcast activations of the first strip are kept on the stack for the second.
         if (MT > 1) asm volatile("" ::: "memory");
-        take_group<C, kHalf, MT>(rows, shape.reader,
-                                 {pair.at[s] + b * block_bytes, group, g, group / kGroups * chunks, chunks},
-                                 acc[s]);
+        take_group<C, kHalf, MT>(
+            rows, shape, {pair.at[s] + b * block_bytes, group, g, group / kGroups * chunks, chunks}, acc[s]);
       }
     }
 #pragma GCC unroll 2

@@ -105,16 +105,18 @@ void rms_norm_avx2(const float* x, const float* weight, int64_t n, float eps, fl
 
 void activate_avx2(Gate function, const float* gate, const float* up, int64_t n, float* out) {
   if (function == Gate::kGelu) return activate_scalar(function, gate, up, n, out);
-  const __m256 one = _mm256_set1_ps(1.0f), sign = _mm256_set1_ps(-0.0f);
+  const __m256 one = _mm256_set1_ps(1.0f);
   by_eight(n, [&](int64_t i, auto lanes) {
     const __m256 x = lanes.load(gate + i);
-    __m256 u = _mm256_xor_ps(x, sign);
+    __m256 u;
     if (function == Gate::kGeluTanh) {
       u = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_mul_ps(x, _mm256_set1_ps(0.0356774081f)),
                           _mm256_mul_ps(x, _mm256_set1_ps(0.797884561f)));
-      u = _mm256_mul_ps(_mm256_set1_ps(-2.0f), u);
+      u = _mm256_mul_ps(u, _mm256_set1_ps(-2.0f * kLog2E));
+    } else {
+      u = _mm256_mul_ps(x, _mm256_set1_ps(-kLog2E));
     }
-    const __m256 y = _mm256_div_ps(x, _mm256_add_ps(one, exp_lanes(u)));
+    const __m256 y = _mm256_div_ps(x, _mm256_add_ps(one, exp2_lanes(u)));
     lanes.store(out + i, _mm256_mul_ps(y, lanes.load(up + i)));
   });
 }
@@ -168,10 +170,10 @@ void from_f16_avx2(const uint16_t* x, int64_t n, float* out) {
 }
 
 void softcap_avx2(float* x, int64_t n, float cap) {
-  const __m256 inverse = _mm256_set1_ps(2.0f / cap), top = _mm256_set1_ps(cap);
+  const __m256 inverse = _mm256_set1_ps(2.0f * kLog2E / cap), top = _mm256_set1_ps(cap);
   const __m256 one = _mm256_set1_ps(1.0f), two = _mm256_set1_ps(2.0f);
   by_eight(n, [&](int64_t i, auto lanes) {
-    const __m256 e = exp_lanes(_mm256_mul_ps(lanes.load(x + i), inverse));
+    const __m256 e = exp2_lanes(_mm256_mul_ps(lanes.load(x + i), inverse));
     const __m256 tanh = _mm256_sub_ps(one, _mm256_div_ps(two, _mm256_add_ps(one, e)));
     lanes.store(x + i, _mm256_mul_ps(top, tanh));
   });

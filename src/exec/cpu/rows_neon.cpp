@@ -96,12 +96,14 @@ void activate_neon(Gate function, const float* gate, const float* up, int64_t n,
   if (function == Gate::kGelu) return activate_scalar(function, gate, up, n, out);
   by_eight(n, [&](int64_t i, auto lanes) {
     const Lanes x = lanes.load(gate + i);
-    Lanes u = negate(x);
+    Lanes u;
     if (function == Gate::kGeluTanh) {
       u = multiply_add(multiply(x, x), multiply(x, splat(0.0356774081f)), multiply(x, splat(0.797884561f)));
-      u = multiply(splat(-2.0f), u);
+      u = multiply(u, splat(-2.0f * kLog2E));
+    } else {
+      u = multiply(x, splat(-kLog2E));
     }
-    const Lanes y = divide(x, add(splat(1.0f), exp_lanes(u)));
+    const Lanes y = divide(x, add(splat(1.0f), exp2_lanes(u)));
     lanes.store(out + i, multiply(y, lanes.load(up + i)));
   });
 }
@@ -143,9 +145,9 @@ void from_f16_neon(const uint16_t* x, int64_t n, float* out) {
 }
 
 void softcap_neon(float* x, int64_t n, float cap) {
-  const Lanes inverse = splat(2.0f / cap);
+  const Lanes inverse = splat(2.0f * kLog2E / cap);
   by_eight(n, [&](int64_t i, auto lanes) {
-    const Lanes e = exp_lanes(multiply(lanes.load(x + i), inverse));
+    const Lanes e = exp2_lanes(multiply(lanes.load(x + i), inverse));
     const Lanes tanh = add(splat(1.0f), negate(divide(splat(2.0f), add(splat(1.0f), e))));
     lanes.store(x + i, multiply(splat(cap), tanh));
   });

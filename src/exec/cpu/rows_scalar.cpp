@@ -17,29 +17,10 @@ float half_to_float(uint16_t bits) {
   return (bits & 0x8000) != 0 ? -value : value;
 }
 
-float exp_scalar(float x) {
-  constexpr float kLow = -87.33f, kHigh = 88.0f;
-  const bool underflow = x < kLow;
+float exp2_scalar(float x) {
+  constexpr float kLow = -125.0f, kHigh = 126.0f;
   x = kLow > x ? kLow : x;
   x = kHigh < x ? kHigh : x;
-  const float n = std::nearbyint(x * 1.44269504f);
-  float r = std::fma(n, -0.693359375f, x);
-  r = std::fma(n, 2.12194440e-4f, r);
-  float p = 1.9875691500e-4f;
-  p = std::fma(p, r, 1.3981999507e-3f);
-  p = std::fma(p, r, 8.3334519073e-3f);
-  p = std::fma(p, r, 4.1665795894e-2f);
-  p = std::fma(p, r, 1.6666665459e-1f);
-  p = std::fma(p, r, 5.0000001201e-1f);
-  const float e = std::fma(p, r * r, r) + 1.0f;
-  const int32_t exponent = n == n ? static_cast<int32_t>(n) : 0;
-  const float power = std::bit_cast<float>((exponent + 127) << 23);
-  return underflow ? 0.0f : e * power;
-}
-
-float exp2_scalar(float x) {
-  constexpr float kLow = -125.0f;
-  x = kLow > x ? kLow : x;
   const float n = std::nearbyint(x), f = x - n;
   float p = 0.00132647273f;
   p = std::fma(p, f, 0.00967151299f);
@@ -88,10 +69,10 @@ namespace {
 float gate_scalar(Gate function, float x) {
   switch (function) {
     case Gate::kSilu:
-      return x / (1.0f + exp_scalar(-x));
+      return x / (1.0f + exp2_scalar(x * -kLog2E));
     case Gate::kGeluTanh: {  // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u))
       const float u = std::fma(x * x, x * 0.0356774081f, x * 0.797884561f);
-      return x / (1.0f + exp_scalar(-2.0f * u));
+      return x / (1.0f + exp2_scalar(u * (-2.0f * kLog2E)));
     }
     case Gate::kGelu:
       return 0.5f * x * (1.0f + std::erf(x * 0.707106781f));
@@ -131,8 +112,8 @@ void from_f16_scalar(const uint16_t* x, int64_t n, float* out) {
 }
 
 void softcap_scalar(float* x, int64_t n, float cap) {
-  const float inverse = 2.0f / cap;  // tanh(y) = 1 - 2 / (1 + exp(2y))
-  for (int64_t i = 0; i < n; ++i) x[i] = cap * (1.0f - 2.0f / (1.0f + exp_scalar(x[i] * inverse)));
+  const float inverse = 2.0f * kLog2E / cap;  // tanh(y) = 1 - 2 / (1 + exp(2y))
+  for (int64_t i = 0; i < n; ++i) x[i] = cap * (1.0f - 2.0f / (1.0f + exp2_scalar(x[i] * inverse)));
 }
 
 }  // namespace penstock::exec::cpu

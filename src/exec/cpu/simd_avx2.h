@@ -54,31 +54,9 @@ static inline float fold_max(__m256 v) {
   return _mm_cvtss_f32(_mm_max_ss(a, _mm_movehdup_ps(a)));
 }
 
-/// exp_scalar on 8 lanes.
-static inline __m256 exp_lanes(__m256 x) {
-  const __m256 low = _mm256_set1_ps(-87.33f);
-  const __m256 kept = _mm256_cmp_ps(x, low, _CMP_NLT_UQ);
-  x = _mm256_max_ps(low, x);
-  x = _mm256_min_ps(_mm256_set1_ps(88.0f), x);
-  const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)),
-                                   _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-0.693359375f), x);
-  r = _mm256_fmadd_ps(n, _mm256_set1_ps(2.12194440e-4f), r);
-  __m256 p = _mm256_set1_ps(1.9875691500e-4f);
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.3981999507e-3f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(8.3334519073e-3f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.1665795894e-2f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.6666665459e-1f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(5.0000001201e-1f));
-  const __m256 e = _mm256_add_ps(_mm256_fmadd_ps(p, _mm256_mul_ps(r, r), r), _mm256_set1_ps(1.0f));
-  const __m256i power =
-      _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
-  return _mm256_and_ps(kept, _mm256_mul_ps(e, _mm256_castsi256_ps(power)));
-}
-
 /// exp2_scalar on 8 lanes.
 static inline __m256 exp2_lanes(__m256 x) {
-  x = _mm256_max_ps(_mm256_set1_ps(-125.0f), x);
+  x = _mm256_min_ps(_mm256_set1_ps(126.0f), _mm256_max_ps(_mm256_set1_ps(-125.0f), x));
   const __m256 n = _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m256 f = _mm256_sub_ps(x, n);
   __m256 p = _mm256_set1_ps(0.00132647273f);

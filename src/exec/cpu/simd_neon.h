@@ -94,34 +94,9 @@ static inline float fold_max(Lanes v) {
   return vmaxvq_f32(vmaxq_f32(v.lo, v.hi));
 }
 
-/// exp_scalar on 4 lanes.
-static inline float32x4_t exp_four(float32x4_t x) {
-  const float32x4_t low = vdupq_n_f32(-87.33f);
-  const uint32x4_t underflow = vcltq_f32(x, low);
-  x = vminq_f32(vmaxq_f32(x, low), vdupq_n_f32(88.0f));
-  const float32x4_t n = vrndnq_f32(vmulq_f32(x, vdupq_n_f32(1.44269504f)));
-  float32x4_t r = vfmaq_f32(x, n, vdupq_n_f32(-0.693359375f));
-  r = vfmaq_f32(r, n, vdupq_n_f32(2.12194440e-4f));
-  float32x4_t p = vdupq_n_f32(1.9875691500e-4f);
-  p = vfmaq_f32(vdupq_n_f32(1.3981999507e-3f), p, r);
-  p = vfmaq_f32(vdupq_n_f32(8.3334519073e-3f), p, r);
-  p = vfmaq_f32(vdupq_n_f32(4.1665795894e-2f), p, r);
-  p = vfmaq_f32(vdupq_n_f32(1.6666665459e-1f), p, r);
-  p = vfmaq_f32(vdupq_n_f32(5.0000001201e-1f), p, r);
-  const float32x4_t e = vaddq_f32(vfmaq_f32(r, p, vmulq_f32(r, r)), vdupq_n_f32(1.0f));
-  const int32x4_t power = vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23);
-  const float32x4_t value = vmulq_f32(e, vreinterpretq_f32_s32(power));
-  return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(value), underflow));
-}
-
-static inline Lanes exp_lanes(Lanes x) {
-  return {exp_four(x.lo), exp_four(x.hi)};
-}
-
 /// exp2_scalar on 4 lanes.
 static inline float32x4_t exp2_four(float32x4_t x) {
-  const float32x4_t low = vdupq_n_f32(-125.0f);
-  x = vbslq_f32(vcgtq_f32(low, x), low, x);
+  x = vminq_f32(vmaxq_f32(x, vdupq_n_f32(-125.0f)), vdupq_n_f32(126.0f));
   const float32x4_t n = vrndnq_f32(x);
   const float32x4_t f = vsubq_f32(x, n);
   float32x4_t p = vdupq_n_f32(0.00132647273f);
