@@ -1,6 +1,6 @@
 # The kernels of the CPU executor and their tests alone, for a processor that the whole program is not built for here
 # (PENSTOCK_KERNELS_ONLY, preset arm64). The tests run on each emulated processor of PENSTOCK_EMULATED.
-set(PENSTOCK_EMULATED "max;cortex-a72" CACHE STRING "Processors to run the tests on, as the emulator calls them")
+set(PENSTOCK_EMULATED "max;neoverse-n1;cortex-a72" CACHE STRING "Processors to run the tests on, as the emulator calls them")
 set(PENSTOCK_GTEST_SOURCE /usr/src/googletest CACHE PATH "Sources of GoogleTest, as libgtest-dev brings them")
 
 add_subdirectory(${PENSTOCK_GTEST_SOURCE} googletest EXCLUDE_FROM_ALL)
@@ -19,5 +19,6 @@ foreach(processor IN LISTS PENSTOCK_EMULATED)
   add_test(NAME tables_${processor} COMMAND ${command} --gtest_list_tests)
 endforeach()
 # A table that is not chosen is not tested.
-set_tests_properties(tables_max PROPERTIES PASS_REGULAR_EXPRESSION "/neon_dotprod.*/neon[^_]")
-set_tests_properties(tables_cortex-a72 PROPERTIES PASS_REGULAR_EXPRESSION "/neon[^_]" FAIL_REGULAR_EXPRESSION dotprod)
+set_tests_properties(tables_max PROPERTIES PASS_REGULAR_EXPRESSION "/neon_i8mm.*/neon_dotprod.*/neon[^_]")
+set_tests_properties(tables_neoverse-n1 PROPERTIES PASS_REGULAR_EXPRESSION "/neon_dotprod.*/neon[^_]" FAIL_REGULAR_EXPRESSION i8mm)
+set_tests_properties(tables_cortex-a72 PROPERTIES PASS_REGULAR_EXPRESSION "/neon[^_]" FAIL_REGULAR_EXPRESSION "dotprod|i8mm")

@@ -29,12 +29,10 @@ namespace {
 
 exec::cpu::Isa instructions_of(std::string_view setting) {
   using exec::cpu::Isa;
-  constexpr std::pair<std::string_view, Isa> kNames[] = {{"auto", Isa::kBest},
-                                                         {"avx512", Isa::kAvx512},
-                                                         {"avx2", Isa::kAvx2},
-                                                         {"neon", Isa::kNeon},
-                                                         {"neon_dotprod", Isa::kNeonDotprod},
-                                                         {"scalar", Isa::kScalar}};
+  constexpr std::pair<std::string_view, Isa> kNames[] = {
+      {"auto", Isa::kBest},    {"avx512", Isa::kAvx512},      {"avx2", Isa::kAvx2},
+      {"neon", Isa::kNeon},    {"neon_i8mm", Isa::kNeonI8mm}, {"neon_dotprod", Isa::kNeonDotprod},
+      {"scalar", Isa::kScalar}};
   for (const auto& [name, isa] : kNames)
     if (name == setting) return isa;
   throw base::Error(

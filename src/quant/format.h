@@ -46,6 +46,9 @@ class Format {
   /// True when codes() are E2M1 numbers, doubled and 12 added: 16 of the codes below 32.
   virtual bool fp4_codes(const Matrix&) const { return false; }
 
+  /// True when codes() are the bytes of E4M3 numbers, and the value of each is scale * number.
+  virtual bool fp8_codes(const Matrix&) const { return false; }
+
   /// The code of zero where every bias is -zero_code * scale; -1 where biases are free.
   virtual int zero_code(const Matrix&) const { return -1; }
 

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "quant/format_list.h"
 #include "quant/small_float.h"
 
@@ -9,8 +11,18 @@ class Mxfp8 final : public Format {
   std::string_view name() const override { return "mxfp8"; }
   bool integer_codes(const Matrix&) const override { return false; }
   int code_bits(const Matrix&) const override { return 0; }
+  bool fp8_codes(const Matrix&) const override { return true; }
   int code_group(const Matrix&) const override { return 0; }
-  void codes(const Matrix&, int64_t, RowCodes) const override { no_codes(); }
+
+  void codes(const Matrix& matrix, int64_t row, RowCodes out) const override {
+    const auto stored = static_cast<size_t>(matrix.stored_row(row)), cols = static_cast<size_t>(matrix.cols);
+    const size_t groups = cols / static_cast<size_t>(matrix.group_size);
+    std::memcpy(out.codes.data(), &matrix.codes.bytes[stored * cols], cols);
+    for (size_t g = 0; g < groups; ++g) {
+      out.scales[g] = e8m0_to_f32(static_cast<uint8_t>(matrix.scales.bytes[stored * groups + g]));
+      out.biases[g] = 0;
+    }
+  }
 
   void dequantize(const Matrix& matrix, int64_t row, std::span<float> out) const override {
     const int64_t stored = matrix.stored_row(row);

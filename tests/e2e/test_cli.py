@@ -186,7 +186,7 @@ def test_show_list_plan_doctor_version(penstock, smollm2):
     assert any(model["name"] == smollm2 for model in json.loads(penstock("list", "--json").stdout))
     plan = penstock("plan", smollm2).stdout
     assert plan.count("attn_in") == 30 and "head " in plan
-    assert re.search(r"^executor +cpu +(avx2|neon\+dotprod|neon|scalar)$", penstock("doctor").stdout, re.MULTILINE)
+    assert re.search(r"^executor +cpu +(avx512\+vnni|avx2|neon\+i8mm|neon\+dotprod|neon|scalar)$", penstock("doctor").stdout, re.MULTILINE)
     for name in re.findall(r"^executor +(\S+)", penstock("doctor").stdout, re.MULTILINE):
         assert name in ("cpu", "cuda", "mlx"), "a name that --executor takes"
     assert penstock("version").stdout.startswith("penstock ")

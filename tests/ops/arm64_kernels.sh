@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the CPU kernels and their tests for arm64 in the folder $1 and runs them on emulated processors, one with the
-# dot product of bytes and one without. Exit status 77: skipped, a tool is missing.
+# Builds the CPU kernels and their tests for arm64 in the folder $1 and runs them on emulated processors: with the
+# matrix product of bytes, with the dot product alone, and with neither. Exit status 77: skipped, a tool is missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 for tool in aarch64-linux-gnu-g++ qemu-aarch64; do

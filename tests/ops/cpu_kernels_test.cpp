@@ -93,7 +93,7 @@ struct Codes {
             .layout = shape.layout,
             .scale_type = shape.type,
             .zero = shape.zero};
-    if (shape.type == ScaleType::kE8M0 || shape.type == ScaleType::kE4M3) view.scale_factor = 0.5f;
+    if (shape.layout == CodeLayout::kFp4 && shape.type != ScaleType::kF32) view.scale_factor = 0.5f;
     std::mt19937 random(static_cast<uint32_t>(shape.rows * 31 + shape.cols * 7 + shape.group));
     bytes.resize(static_cast<size_t>(view.strips() * view.strip_bytes()));
     for (int64_t block = 0; block < view.strips() * view.blocks_of_strip(); ++block)
@@ -103,10 +103,13 @@ struct Codes {
 
   void fill(uint8_t* block, std::mt19937& random) {
     for (int64_t i = 0; i < view.code_bytes(); ++i) block[i] = static_cast<uint8_t>(random());
-    if (view.scale_type == ScaleType::kNested)
+    if (view.layout == CodeLayout::kFp8)  // no NaN, whose bits are the processor's own
+      for (int64_t i = 0; i < view.code_bytes(); ++i)
+        if ((block[i] & 0x7f) == 0x7f) block[i] ^= 1;
+    if (view.nested())
       for (int i = 0; i < 2 * kStripRows; ++i)
         if (i < kStripRows || view.has_bias())
-          put_scale(ScaleType::kF16, 0.0001f * static_cast<float>(1 + random() % 50),
+          put_scale(ScaleType::kF16, nested_half(i >= kStripRows) * static_cast<float>(1 + random() % 50),
                     block + view.code_bytes() + 2 * i);
     for (int64_t group = 0; group < view.block_groups(); ++group)
       for (int lane = 0; lane < kStripRows; ++lane) {
@@ -116,12 +119,19 @@ struct Codes {
       }
   }
 
+  /// The biases that are paired with scales have the sign in their half.
+  float nested_half(bool bias) const {
+    return bias && view.scale_type == ScaleType::kPaired ? -0.0001f : 0.0001f;
+  }
+
   void fill_scale(uint8_t* to, std::mt19937& random, bool bias) {
     std::uniform_real_distribution<float> scale(0.001f, 0.02f);
     if (view.scale_type == ScaleType::kE8M0)
       *to = static_cast<uint8_t>(117 + random() % 6);
     else if (view.scale_type == ScaleType::kE4M3)
       *to = static_cast<uint8_t>(random() % 2 == 0 ? random() % 0x30 : 0x80 + random() % 0x30);
+    else if (view.scale_type == ScaleType::kPaired)
+      *to = static_cast<uint8_t>(random());
     else if (view.scale_type == ScaleType::kNested)
       *to = static_cast<uint8_t>(bias ? -(static_cast<int>(random()) & 63) : static_cast<int>(random()));
     else
@@ -154,28 +164,35 @@ struct Rows {
 
 constexpr auto kTwo = CodeLayout::kTwo, kThree = CodeLayout::kThree, kFour = CodeLayout::kFour,
                kFive = CodeLayout::kFive, kSix = CodeLayout::kSix, kEight = CodeLayout::kEight,
-               kFp4 = CodeLayout::kFp4;
+               kFp4 = CodeLayout::kFp4, kFp8 = CodeLayout::kFp8;
 
 const std::vector<Shape> kShapes = {
     {40, 96, 32, kFour, ScaleType::kF16},        {72, 576, 32, kFour, ScaleType::kF16},
-    {19, 64, 16, kFour, ScaleType::kF32},        {64, 256, 64, kFour, ScaleType::kBF16},
+    {19, 64, 16, kTwo, ScaleType::kF32},         {64, 256, 64, kFour, ScaleType::kBF16},
     {8, 128, 128, kFour, ScaleType::kF16},       {26, 96, 32, kFour, ScaleType::kF16, 8},
     {130, 1536, 64, kThree, ScaleType::kF32},    {24, 96, 32, kThree, ScaleType::kF16},
     {33, 128, 128, kTwo, ScaleType::kBF16},      {17, 128, 32, kTwo, ScaleType::kF16},
     {24, 96, 32, kFive, ScaleType::kF16},        {9, 128, 128, kFive, ScaleType::kF16, 16},
     {33, 128, 16, kSix, ScaleType::kF32},        {40, 192, 64, kSix, ScaleType::kBF16},
     {49, 256, 32, kEight, ScaleType::kF16},      {16, 256, 128, kEight, ScaleType::kBF16},
-    {25, 64, 64, kEight, ScaleType::kF32},       {9, 64, 16, kEight, ScaleType::kF16},
+    {25, 64, 64, kEight, ScaleType::kF32},       {9, 64, 16, kThree, ScaleType::kF16},
     {31, 96, 32, kEight, ScaleType::kF16, 128},  {40, 96, 32, kFp4, ScaleType::kE8M0, 12},
     {27, 64, 16, kFp4, ScaleType::kE4M3, 12},    {16, 64, 32, kFp4, ScaleType::kF32},
     {24, 512, 16, kTwo, ScaleType::kNested},     {17, 256, 16, kThree, ScaleType::kNested, 4},
     {41, 768, 32, kFour, ScaleType::kNested},    {16, 256, 32, kFive, ScaleType::kNested},
-    {23, 512, 16, kSix, ScaleType::kNested, 32},
+    {23, 512, 16, kSix, ScaleType::kNested, 32}, {24, 512, 16, kTwo, ScaleType::kPaired},
+};
+
+/// Numbers have no integers: linear_exact takes them in both modes.
+const std::vector<Shape> kNumberShapes = {
+    {8, 32, 32, kFp8, ScaleType::kE8M0, 0},
+    {43, 96, 32, kFp8, ScaleType::kE8M0, 0},
+    {130, 576, 32, kFp8, ScaleType::kE8M0, 0},
 };
 
 std::string shape_name(const Shape& s) {
-  static constexpr const char* kLayouts[] = {"two", "three", "four", "five", "six", "eight", "fp4"};
-  static constexpr const char* kTypes[] = {"f16", "bf16", "f32", "e8m0", "e4m3", "nested"};
+  static constexpr const char* kLayouts[] = {"two", "three", "four", "five", "six", "eight", "fp4", "fp8"};
+  static constexpr const char* kTypes[] = {"f16", "bf16", "f32", "e8m0", "e4m3", "nested", "paired"};
   return std::to_string(s.rows) + "x" + std::to_string(s.cols) + "_g" + std::to_string(s.group) + "_" +
          kLayouts[static_cast<int>(s.layout)] + "_" + kTypes[static_cast<int>(s.type)] +
          (s.zero == kStoredBias ? "" : "_zero" + std::to_string(s.zero));
@@ -281,6 +298,25 @@ TEST_P(LinearTest, ARowAloneEqualsARowAmongOthers) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearTest,
                          testing::Combine(testing::ValuesIn(kShapes), testing::ValuesIn(tables())), name_of);
+
+class NumbersTest : public LinearTest {};
+
+TEST_P(NumbersTest, ExactEqualsTheScalarTwinInAnyBatch) {
+  constexpr int32_t kRows = 13;
+  const std::vector<float> x = normal(static_cast<size_t>(kRows * w().cols), 3);
+  const FloatRows all = {x.data(), w().cols, kRows};
+  const std::vector<float> together = exact(table(), all);
+  EXPECT_TRUE(same_bytes(exact(scalar_kernels(), all), together));
+  for (int64_t r = 0; r < kRows; ++r) {
+    const std::vector<float> alone = exact(table(), {x.data() + r * w().cols, w().cols, 1});
+    EXPECT_EQ(std::memcmp(alone.data(), together.data() + r * w().rows, alone.size() * sizeof(float)), 0)
+        << r;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, NumbersTest,
+                         testing::Combine(testing::ValuesIn(kNumberShapes), testing::ValuesIn(tables())),
+                         name_of);
 
 /// The largest codes and activations: no 16-bit sum may saturate.
 TEST_P(KernelTest, LinearExtremesDoNotSaturate) {

@@ -49,7 +49,7 @@ size_t ActivationRows::bytes() const {
 GroupSet groups_of(std::initializer_list<const PackedMatrix*> matrices, bool exact) {
   GroupSet set = 0;
   for (const PackedMatrix* matrix : matrices)
-    if (matrix->integer && !exact) set |= 1u << group_index(matrix->group());
+    if (matrix->group() != 0 && !exact) set |= 1u << group_index(matrix->group());
   return set;
 }
 

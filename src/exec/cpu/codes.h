@@ -22,7 +22,7 @@ template <class V, int kTop>
 struct UnsignedCodes {
   using Vector = V;
   static constexpr int kFlush = 32767 / (2 * 127 * kTop) >= 8 ? 8 : 32767 / (2 * 127 * kTop) >= 4 ? 4 : 2;
-  static constexpr bool kSigned = false;
+  static constexpr bool kSigned = false, kFloat = false;
   typename V::Place at;
 
   explicit UnsignedCodes(typename V::Place codes) : at(codes) {}
@@ -37,6 +37,7 @@ struct UnsignedCodes {
 template <class V>
 struct TwoCodes : UnsignedCodes<V, 3> {
   static constexpr int kBytes = 2 * kChunk;
+  static constexpr bool kSixteens = takes_sixteens(CodeLayout::kTwo);
   using UnsignedCodes<V, 3>::UnsignedCodes;
 
   template <int kStep>
@@ -48,18 +49,21 @@ struct TwoCodes : UnsignedCodes<V, 3> {
 template <class V>
 struct ThreeCodes : UnsignedCodes<V, 7> {
   static constexpr int kBytes = 3 * kChunk;
+  static constexpr bool kSixteens = takes_sixteens(CodeLayout::kThree);
   using UnsignedCodes<V, 7>::UnsignedCodes;
 
   template <int kStep>
   typename V::Int step() const {
-    return V::either(field<V, kStep % 4 * 2, 0, 3>(V::load(this->at, kStep / 4 * 32)),
-                     field<V, kStep, 2, 4>(V::load(this->at, 64)));
+    const auto& at = this->at;
+    if constexpr (kStep < 6) return field<V, kStep % 2 * 3, 0, 7>(V::load(at, kStep / 2 * 32));
+    return V::either(field<V, 6, 0, 3>(V::load(at, kStep % 2 * 32)), field<V, kStep, 2, 4>(V::load(at, 64)));
   }
 };
 
 template <class V>
 struct FourCodes : UnsignedCodes<V, 15> {
   static constexpr int kBytes = 4 * kChunk;
+  static constexpr bool kSixteens = takes_sixteens(CodeLayout::kFour);
   using UnsignedCodes<V, 15>::UnsignedCodes;
 
   template <int kStep>
@@ -71,23 +75,36 @@ struct FourCodes : UnsignedCodes<V, 15> {
 template <class V>
 struct FiveCodes : UnsignedCodes<V, 31> {
   static constexpr int kBytes = 5 * kChunk;
+  static constexpr bool kSixteens = takes_sixteens(CodeLayout::kFive);
   using UnsignedCodes<V, 31>::UnsignedCodes;
 
   template <int kStep>
   typename V::Int step() const {
-    return V::either(this->template in_four<kStep>(), field<V, kStep, 4, 16>(V::load(this->at, 128)));
+    const auto& at = this->at;
+    if constexpr (kStep < 5) return V::keep(V::load(at, kStep * 32), 31);
+    const auto low = field<V, 5, 0, 7>(V::load(at, (kStep - 5) * 64));
+    if constexpr (kStep < 7)
+      return V::either(low, field<V, 5, 3, 24>(V::load(at, (kStep - 5) * 64 + 32)));
+    else
+      return V::either(low,
+                       V::either(field<V, 7, 3, 8>(V::load(at, 32)), field<V, 7, 4, 16>(V::load(at, 96))));
   }
 };
 
 template <class V>
 struct SixCodes : UnsignedCodes<V, 63> {
   static constexpr int kBytes = 6 * kChunk;
+  static constexpr bool kSixteens = takes_sixteens(CodeLayout::kSix);
   using UnsignedCodes<V, 63>::UnsignedCodes;
 
   template <int kStep>
   typename V::Int step() const {
-    return V::either(this->template in_four<kStep>(),
-                     field<V, kStep % 4 * 2, 4, 48>(V::load(this->at, 128 + kStep / 4 * 32)));
+    const auto& at = this->at;
+    if constexpr (kStep < 6) return V::keep(V::load(at, kStep * 32), 63);
+    constexpr int kFirst = kStep % 2 * 96;
+    return V::either(field<V, 6, 0, 3>(V::load(at, kFirst)),
+                     V::either(field<V, 6, 2, 12>(V::load(at, kFirst + 32)),
+                               field<V, 6, 4, 48>(V::load(at, kFirst + 64))));
   }
 };
 
@@ -97,6 +114,7 @@ constexpr uint8_t kFp4Codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9
 template <class V>
 struct Fp4Codes : UnsignedCodes<V, 24> {
   static constexpr int kBytes = 4 * kChunk;
+  static constexpr bool kSixteens = takes_sixteens(CodeLayout::kFp4), kFloat = true;
   using UnsignedCodes<V, 24>::UnsignedCodes;
 
   template <int kStep>
@@ -111,7 +129,7 @@ struct EightCodes {
   using Vector = V;
   static constexpr int kBytes = 8 * kChunk;
   static constexpr int kFlush = 1;
-  static constexpr bool kSigned = true;
+  static constexpr bool kSigned = true, kFloat = false, kSixteens = takes_sixteens(CodeLayout::kEight);
   typename V::Place at;
 
   explicit EightCodes(typename V::Place codes) : at(codes) {}
@@ -147,8 +165,11 @@ class ScalesOf {
   /// Of one group; the bias is zero where none is stored.
   inline __attribute__((always_inline)) Group read(const uint8_t* block, int64_t group) const {
     const uint8_t* at = block + group * step_;
-    if (type_ != ScaleType::kNested) return {one(at + scales_), has_bias_ ? one(at + biases_) : V::all(0)};
     const uint8_t* halves = block + code_bytes_;
+    if (type_ == ScaleType::kPaired)
+      return {V::times(V::f16(halves), V::template nibble<0>(at + scales_)),
+              V::times(V::f16(halves + 2 * kStripRows), V::template nibble<4>(at + scales_))};
+    if (type_ != ScaleType::kNested) return {one(at + scales_), has_bias_ ? one(at + biases_) : V::all(0)};
     return {V::times(V::f16(halves), V::int8(at + scales_)),
             has_bias_ ? V::times(V::f16(halves + 2 * kStripRows), V::int8(at + biases_)) : V::all(0)};
   }
@@ -185,6 +206,8 @@ inline void with_codes(CodeLayout layout, const Call& call) {
       return call.template operator()<EightCodes<V>>();
     case CodeLayout::kFp4:
       return call.template operator()<Fp4Codes<V>>();
+    case CodeLayout::kFp8:
+      break;  // no integers
   }
 }
 

@@ -53,6 +53,13 @@ struct NeonPair {
     const int16x8_t wide = vmovl_s8(vreinterpret_s8_u8(vld1_u8(at)));
     return to_floats(vmovl_s16(vget_low_s16(wide)), vmovl_high_s16(wide));
   }
+  template <int kFrom>
+  static Floats nibble(const uint8_t* at) {
+    uint8x8_t bits = vld1_u8(at);
+    if constexpr (kFrom != 0) bits = vshr_n_u8(bits, kFrom);
+    const int16x8_t wide = vreinterpretq_s16_u16(vmovl_u8(vand_u8(bits, vdup_n_u8(15))));
+    return to_floats(vmovl_s16(vget_low_s16(wide)), vmovl_high_s16(wide));
+  }
   static Floats e8m0(const uint8_t* at) {
     const uint16x8_t wide = vmovl_u8(vld1_u8(at));
     return {vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(vget_low_u16(wide)), 23)),

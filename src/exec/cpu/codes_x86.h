@@ -40,6 +40,11 @@ struct Ymm {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(sixteen(at)), 16));
   }
   static Floats int8(const uint8_t* at) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight(at))); }
+  template <int kFrom>
+  static Floats nibble(const uint8_t* at) {
+    const __m256i wide = _mm256_srli_epi32(_mm256_cvtepu8_epi32(eight(at)), kFrom);
+    return _mm256_cvtepi32_ps(_mm256_and_si256(wide, _mm256_set1_epi32(15)));
+  }
   static Floats e8m0(const uint8_t* at) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu8_epi32(eight(at)), 23));
   }

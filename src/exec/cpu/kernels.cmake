@@ -24,6 +24,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     linear_dense_avx2.cpp
     linear_exact_avx2.cpp
     linear_four_avx2.cpp
+    linear_fp8_avx2.cpp
     linear_high_avx2.cpp
     linear_low_avx2.cpp
     rows_avx2.cpp)
@@ -40,4 +41,5 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     linear_exact_neon.cpp
     rows_neon.cpp)
   penstock_kernels(FLAGS -march=armv8.2-a+dotprod+fp16 SOURCES linear_dotprod_neon.cpp)
+  penstock_kernels(FLAGS -march=armv8.2-a+dotprod+fp16+i8mm SOURCES linear_i8mm_neon.cpp)
 endif()

@@ -11,21 +11,35 @@ namespace penstock::exec::cpu {
 /// 32 bytes. Columns are counted from the start of the 32; a step is four columns.
 ///   4-bit plane: four vectors, vector v holds column 8v + i (low half) and 8v + 4 + i (high half)
 ///   2-bit plane: two vectors, bits 2j and 2j + 1 of vector v are column 16v + 4j + i
-///   1-bit plane: one vector, bit j is column 4j + i
+///   three, five, six bits: as many vectors. Whole codes first, step after step, two in a byte of three bits,
+///     one in the others; the steps that are left in the bits above them:
+///     three: bits 0..1 of steps 6 and 7 in vectors 0 and 1, their bit 2 in bits 6 and 7 of vector 2
+///     five: steps 5 and 6, bits 0..2 in vectors 0 and 2, bits 3..4 in bits 5..6 of vectors 1 and 3; step 7,
+///     bits
+///       0..2 in vector 4, bits 3 and 4 in bit 7 of vectors 1 and 3
+///     six: step 6 by pairs of bits in vectors 0..2, step 7 in vectors 3..5
 ///   bytes: eight vectors, vector v holds column 4v + i, minus 128
+///   numbers: eight vectors, byte 16 * (i / 2) + 2r + i % 2 of vector v is column 4v + i
 enum class CodeLayout : uint8_t {
-  kTwo,    // 2-bit plane
-  kThree,  // 2-bit plane, then a 1-bit plane of the high bits
-  kFour,   // 4-bit plane
-  kFive,   // 4-bit plane, then a 1-bit plane
-  kSix,    // 4-bit plane, then a 2-bit plane
+  kTwo,  // 2-bit plane
+  kThree,
+  kFour,  // 4-bit plane
+  kFive,
+  kSix,
   kEight,  // bytes
   kFp4,    // 4-bit plane of E2M1 numbers, whose code is twice the number plus 12
+  kFp8,    // E4M3 numbers, scales of E8M0 with factor 1; no integers, for linear_exact only
 };
 
 constexpr int32_t code_bits(CodeLayout layout) {
-  constexpr int32_t kBits[] = {2, 3, 4, 5, 6, 8, 4};
+  constexpr int32_t kBits[] = {2, 3, 4, 5, 6, 8, 4, 8};
   return kBits[static_cast<int32_t>(layout)];
+}
+
+/// True for layouts whose groups may be of 16 columns: the formats that have such groups.
+constexpr bool takes_sixteens(CodeLayout layout) {
+  return layout == CodeLayout::kTwo || layout == CodeLayout::kThree || layout == CodeLayout::kSix ||
+         layout == CodeLayout::kFp4;
 }
 
 /// How scales and biases of packed codes are stored: always exactly.
@@ -36,6 +50,7 @@ enum class ScaleType : uint8_t {
   kE8M0,    // a power of two, times scale_factor
   kE4M3,    // an 8-bit float, times scale_factor
   kNested,  // an int8, times a half for each row and 256 columns: the GGUF K formats
+  kPaired,  // as kNested, but one byte holds four bits of the scale below four of the bias: GGUF Q2_K
 };
 
 inline constexpr int32_t kStripRows = 8;        // rows of a packed strip: lanes of a vector
@@ -50,22 +65,22 @@ inline constexpr int32_t kPartition = 256;  // absolute positions whose softmax 
 /// A matrix of integer codes, value = scale * code + bias, in strips of 8 rows. A strip is a run of blocks of
 /// one group of columns (two groups of 16, or 256 columns with nested scales): planes of codes, then for each
 /// group 8 scales and, where biases are stored, 8 biases. Nested: 8 halves for the scales, 8 for the biases,
-/// then for each group 8 int8, and then for each group 8 int8 of the biases. Rows past the end are zeros.
+/// then for each group 8 int8, and then for each group 8 int8 of the biases (paired: in the same bytes). Rows
+/// past the end are zeros.
 struct PackedCodes {
   const uint8_t* blocks = nullptr;  // [strips][blocks][block_bytes]
   int64_t rows = 0, cols = 0;       // cols: whole blocks
-  int32_t group = 0;                // columns that share a scale: 16, 32, 64 or 128
+  int32_t group = 0;                // columns that share a scale: 32, 64, 128, or 16 (takes_sixteens)
   CodeLayout layout = CodeLayout::kFour;
   ScaleType scale_type = ScaleType::kF32;
   int32_t zero = kStoredBias;  // otherwise the bias is -zero * scale and is not stored
   float scale_factor = 1;
 
   bool has_bias() const { return zero == kStoredBias; }
+  bool nested() const { return scale_type == ScaleType::kNested || scale_type == ScaleType::kPaired; }
   int64_t groups() const { return cols / group; }
   int64_t strips() const { return (rows + kStripRows - 1) / kStripRows; }
-  int32_t block_cols() const {
-    return scale_type == ScaleType::kNested ? kNestedColumns : group < kChunk ? kChunk : group;
-  }
+  int32_t block_cols() const { return nested() ? kNestedColumns : group < kChunk ? kChunk : group; }
   int32_t block_groups() const { return block_cols() / group; }
   int64_t blocks_of_strip() const { return cols / block_cols(); }
   int64_t code_bytes() const { return int64_t{block_cols()} * code_bits(layout); }
@@ -77,18 +92,15 @@ struct PackedCodes {
     return scale_type == ScaleType::kF16 || scale_type == ScaleType::kBF16 ? 2 : 1;
   }
   /// From the start of a block to the first scale and the first bias, and from one group's to the next.
-  int64_t scales_at() const {
-    return code_bytes() + (scale_type == ScaleType::kNested ? 2 * kStripRows * kinds() : 0);
-  }
-  int64_t group_scale_bytes() const {
-    return kStripRows * scale_bytes() * (scale_type == ScaleType::kNested ? 1 : kinds());
-  }
+  int64_t scales_at() const { return code_bytes() + (nested() ? 2 * kStripRows * kinds() : 0); }
+  int64_t group_scale_bytes() const { return kStripRows * scale_bytes() * (nested() ? 1 : kinds()); }
   int64_t biases_at() const {
-    return scales_at() +
-           (scale_type == ScaleType::kNested ? block_groups() * kStripRows : kStripRows * scale_bytes());
+    if (scale_type == ScaleType::kPaired) return scales_at();
+    return scales_at() + (nested() ? block_groups() * kStripRows : kStripRows * scale_bytes());
   }
   int64_t block_bytes() const {
-    return scales_at() + int64_t{block_groups()} * kStripRows * scale_bytes() * kinds();
+    const int64_t stored = scale_type == ScaleType::kPaired ? 1 : kinds();
+    return scales_at() + int64_t{block_groups()} * kStripRows * scale_bytes() * stored;
   }
   int64_t strip_bytes() const { return blocks_of_strip() * block_bytes(); }
 
@@ -187,8 +199,8 @@ struct Kernels {
   void (*linear_codes)(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                        uint8_t* scratch);
 
-  /// Integer codes times float32 activations: w = fma(code, scale, bias), or (code - zero) * scale where no
-  /// bias is stored; acc = fma(w, x, acc) in column order. scratch: exact_scratch_floats(m).
+  /// Codes times float32 activations: w = fma(code, scale, bias), or (code - zero) * scale where no bias is
+  /// stored, or number * scale; acc = fma(w, x, acc) in column order. scratch: exact_scratch_floats(m).
   void (*linear_exact)(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,
                        float* scratch);
 
@@ -247,5 +259,6 @@ const Kernels* avx2_kernels();
 const Kernels* avx512_kernels();
 const Kernels* neon_kernels();
 const Kernels* neon_dotprod_kernels();
+const Kernels* neon_i8mm_kernels();
 
 }  // namespace penstock::exec::cpu

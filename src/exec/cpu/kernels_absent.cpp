@@ -21,6 +21,10 @@ const Kernels* neon_kernels() {
 const Kernels* neon_dotprod_kernels() {
   return nullptr;
 }
+
+const Kernels* neon_i8mm_kernels() {
+  return nullptr;
+}
 #endif
 
 }  // namespace penstock::exec::cpu

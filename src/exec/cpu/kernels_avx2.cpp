@@ -25,9 +25,11 @@ const LayoutAvx2& layout_avx2(CodeLayout layout) {
     case CodeLayout::kEight:
       return eight_avx2();
     case CodeLayout::kFp4:
+      return fp4_avx2();
+    case CodeLayout::kFp8:
       break;
   }
-  return fp4_avx2();
+  return fp8_avx2();
 }
 
 void linear_codes_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,

@@ -29,6 +29,13 @@ constexpr Kernels with_dotprod() {
   return table;
 }
 
+constexpr Kernels with_i8mm() {
+  Kernels table = kNeonTable;
+  table.name = "neon+i8mm";
+  table.linear_codes = linear_codes_i8mm_neon;
+  return table;
+}
+
 }  // namespace
 
 const Kernels* neon_kernels() {
@@ -37,6 +44,11 @@ const Kernels* neon_kernels() {
 
 const Kernels* neon_dotprod_kernels() {
   static constexpr Kernels kTable = with_dotprod();
+  return &kTable;
+}
+
+const Kernels* neon_i8mm_kernels() {
+  static constexpr Kernels kTable = with_i8mm();
   return &kTable;
 }
 

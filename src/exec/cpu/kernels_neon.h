@@ -1,5 +1,6 @@
 // The NEON kernels, one function each; what they compute is said in kernels.h. Built for any arm64 processor,
-// linear_codes_dotprod_neon for those with the dot product of bytes.
+// linear_codes_dotprod_neon for those with the dot product of bytes, linear_codes_i8mm_neon for those with
+// their matrix product too.
 #pragma once
 
 #include "exec/cpu/kernels.h"
@@ -13,6 +14,8 @@ void linear_codes_neon(const PackedCodes& w, const QuantRows& x, Range strips, c
                        uint8_t* scratch);
 void linear_codes_dotprod_neon(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                                uint8_t* scratch);
+void linear_codes_i8mm_neon(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
+                            uint8_t* scratch);
 void linear_exact_neon(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,
                        float* scratch);
 void linear_dense_neon(const DenseMatrix& w, const FloatRows& x, Range rows, const LinearOut& out);

@@ -9,6 +9,9 @@ namespace penstock::exec::cpu {
 /// The code of one column of a block, zero point not taken off.
 int32_t code_at(const PackedCodes& w, const uint8_t* block, int lane, int column);
 
+/// The number of one column of a block in the layout kFp8.
+float number_at(const PackedCodes& w, const uint8_t* block, int lane, int column);
+
 /// Scale and stored bias of one group of a block.
 float scale_at(const PackedCodes& w, const uint8_t* block, int group, int lane);
 float bias_at(const PackedCodes& w, const uint8_t* block, int group, int lane);

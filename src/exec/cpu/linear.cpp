@@ -39,7 +39,7 @@ void multiply_range(const Context& context, int32_t thread, const LinearPart& pa
   const Kernels& kernels = *context.kernels;
   if (!matrix.integer)
     kernels.linear_dense(matrix.dense, rows.floats(m, matrix.cols()), units, part.out);
-  else if (context.exact)
+  else if (context.exact || matrix.group() == 0)
     kernels.linear_exact(matrix.codes, rows.floats(m, matrix.cols()), units, part.out,
                          context.threads[static_cast<size_t>(thread)].exact.data());
   else

@@ -162,10 +162,12 @@ void multiply_strips(const PackedCodes& w, const QuantRows& x, Range strips, con
       (s % 2 == 0 ? pairs.at[s / 2].low : pairs.at[s / 2].high) = at;
       pairs.row[s / 2][s % 2] = present ? wanted * kStripRows : w.strips() * kStripRows;
     }
-    if (w.group < kChunk)
-      strips_rows<C, true>(w, x, pairs, out);
-    else
-      strips_rows<C, false>(w, x, pairs, out);
+    if constexpr (C::kSixteens)
+      if (w.group < kChunk) {
+        strips_rows<C, true>(w, x, pairs, out);
+        continue;
+      }
+    strips_rows<C, false>(w, x, pairs, out);
   }
 }
 

@@ -57,6 +57,29 @@ void unpack_floats(const PackedCodes& w, int64_t strip, int64_t first, int64_t n
   }
 }
 
+/// The same of E4M3 numbers.
+void unpack_numbers(const PackedCodes& w, int64_t strip, int64_t first, int64_t n, float* to) {
+  constexpr int64_t kNumberBytes = kChunk * kStripRows;
+  const uint8_t* chunk = w.blocks + strip * w.strip_bytes() + first / kChunk * w.block_bytes();
+  const uint16x8_t mask = vdupq_n_u16(0xbf80);
+  const auto halves = [&](uint16x8_t high) {  // a sign, four bits of exponent, three of mantissa, as a half
+    return vandq_u16(vreinterpretq_u16_s16(vshrq_n_s16(vreinterpretq_s16_u16(high), 1)), mask);
+  };
+  for (int64_t c = 0; c < n; c += kChunk, chunk += w.block_bytes()) {
+    const Lanes scale = multiply(splat(256), NeonPair::e8m0(chunk + kNumberBytes));
+    for (int64_t i = 0; i < kChunk; i += 2, to += 2 * kPanelRows) {
+      const uint16x8_t two = vreinterpretq_u16_u8(vld1q_u8(chunk + i * kStripRows));
+      store(to, multiply(scale, widen_f16(halves(vshlq_n_u16(two, 8)))));
+      store(to + kPanelRows, multiply(scale, widen_f16(halves(two))));
+    }
+  }
+}
+
+void unpack_strip(const PackedCodes& w, int64_t strip, int64_t first, int64_t n, float* to) {
+  if (w.layout == CodeLayout::kFp8) return unpack_numbers(w, strip, first, n, to);
+  with_codes<NeonPair>(w.layout, [&]<class C>() { unpack_floats<C>(w, strip, first, n, to); });
+}
+
 /// acc[m][32 rows] += panel [n][32] times x[m][n], columns in order.
 template <int MT>
 void multiply_panel(const float* panel, int64_t n, const float* x, int64_t stride, float* acc) {
@@ -90,9 +113,7 @@ void linear_exact_neon(const PackedCodes& w, const FloatRows& x, Range strips, c
     for (int64_t i = 0; i < x.m * kPanelRows; i += 8) store(acc + i, splat(0));
     for (int64_t column = 0; column < w.cols; column += kExactColumns) {
       const int64_t n = w.cols - column < kExactColumns ? w.cols - column : kExactColumns;
-      for (int64_t s = 0; s < n_strips; ++s)
-        with_codes<NeonPair>(w.layout,
-                             [&]<class C>() { unpack_floats<C>(w, first + s, column, n, panel + s * 8); });
+      for (int64_t s = 0; s < n_strips; ++s) unpack_strip(w, first + s, column, n, panel + s * 8);
       int64_t m = 0;
       for (; m + 3 <= x.m; m += 3)
         multiply_panel<3>(panel, n, x.x + m * x.stride + column, x.stride, acc + m * kPanelRows);

@@ -2,7 +2,7 @@
 // rows, into a panel of bytes that stays in the cache for the other rows, four at a time.
 #pragma once
 
-#include "exec/cpu/linear_strips_avx2.h"
+#include "exec/cpu/linear_one_avx2.h"
 
 namespace penstock::exec::cpu {
 
@@ -164,10 +164,9 @@ template <class C>
 static void multiply_panels(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                             uint8_t* scratch) {
   const CodePanel panel = {scratch, reinterpret_cast<float*>(scratch + w.cols * 2 * kStripRows)};
-  if (w.group < kChunk)
-    panels_of<C, true>(w, x, strips, out, panel);
-  else
-    panels_of<C, false>(w, x, strips, out, panel);
+  if constexpr (C::kSixteens)
+    if (w.group < kChunk) return panels_of<C, true>(w, x, strips, out, panel);
+  panels_of<C, false>(w, x, strips, out, panel);
 }
 
 template <class C>

@@ -169,8 +169,9 @@ static inline __attribute__((always_inline)) void take_group(const RowTile<MT>& 
 
 /// Rows first_m .. first_m + MT - 1 of x against two strips.
 template <class C, bool kHalf, int MT>
-static void strips_tile(const CodeShape<kHalf>& shape, const QuantRows& x, const StripPair& pair,
-                        int64_t first_m, const LinearOut& out) {
+static __attribute__((noinline)) void strips_tile(const CodeShape<kHalf>& shape, const QuantRows& x,
+                                                  const StripPair& pair, int64_t first_m,
+                                                  const LinearOut& out) {
   const RowTile<MT> rows(x, first_m, shape.groups, shape.offset);
   const int64_t block_bytes = shape.block_bytes, chunks = shape.chunks;
   constexpr int64_t kGroups = kHalf ? 2 : 1;
@@ -194,33 +195,6 @@ static void strips_tile(const CodeShape<kHalf>& shape, const QuantRows& x, const
   for (int s = 0; s < 2; ++s)
 #pragma GCC unroll 4
     for (int m = 0; m < MT; ++m) store_rows(out, first_m + m, pair.row[s], shape.rows, acc[s][0][m]);
-}
-
-/// Two strips at a time from the two halves of the range: the hardware follows two long streams better than
-/// two adjacent short ones. An odd strip is paired with itself; rows past the end are not stored.
-template <class C, bool kHalf>
-static void strips_of(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
-  const CodeShape<kHalf> shape(w);
-  const int64_t half = (strips.last - strips.first + 1) / 2, bytes = shape.strip_bytes;
-  for (int64_t i = strips.first; i < strips.first + half; ++i) {
-    const bool paired = i + half < strips.last;
-    const int64_t other = paired ? i + half : i;
-    const StripPair pair = {{shape.codes + i * bytes, shape.codes + other * bytes},
-                            {i * kStripRows, paired ? other * kStripRows : w.strips() * kStripRows}};
-    int64_t m = 0;
-    for (; m + 4 <= x.m; m += 4) strips_tile<C, kHalf, 4>(shape, x, pair, m, out);
-    if (x.m - m == 3) strips_tile<C, kHalf, 3>(shape, x, pair, m, out);
-    if (x.m - m == 2) strips_tile<C, kHalf, 2>(shape, x, pair, m, out);
-    if (x.m - m == 1) strips_tile<C, kHalf, 1>(shape, x, pair, m, out);
-  }
-}
-
-template <class C>
-static void multiply_strips(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
-  if (w.group < kChunk)
-    strips_of<C, true>(w, x, strips, out);
-  else
-    strips_of<C, false>(w, x, strips, out);
 }
 
 /// Four columns of eight rows as float32 values of the weights.

@@ -52,9 +52,9 @@ static void strips_tile(const PackedCodes& w, const QuantRows& x, const StripAt 
       const uint8_t* block = strips[s].blocks + g / block_groups * w.block_bytes();
       const uint8_t* codes = block + group * w.group / kChunk * C::kBytes;
       Sums<C, MT> sums;
-      if (steps == 4 && group % 2 == 1) {
+      if (C::kSixteens && steps == 4 && group % 2 == 1) {
         sums.template add<4, 8>(codes, q, g * w.group - kChunk / 2);
-      } else if (steps == 4) {
+      } else if (C::kSixteens && steps == 4) {
         sums.template add<0, 4>(codes, q, g * w.group);
       } else {
         for (int64_t c = 0; c < w.group; c += kChunk, codes += C::kBytes) {

@@ -35,7 +35,7 @@ struct StripSource {
       : codes(static_cast<size_t>(kStripRows * to.cols)),
         scales(static_cast<size_t>(kStripRows * to.groups())),
         biases(scales.size()) {
-    if (to.scale_type != ScaleType::kNested) return;
+    if (!to.nested()) return;
     inner.resize(scales.size());
     minimums.resize(scales.size());
     halves.resize(static_cast<size_t>(kStripRows * to.blocks_of_strip()));
@@ -47,7 +47,7 @@ struct StripSource {
       const int64_t row = strip * kStripRows + lane;
       if (row >= to.rows)
         clear(lane);
-      else if (to.scale_type == ScaleType::kNested)
+      else if (to.nested())
         matrix.format->nested_codes(matrix, row,
                                     {lane_of(codes, lane), lane_of(inner, lane), lane_of(minimums, lane),
                                      lane_of(halves, lane), lane_of(minimum_halves, lane)});
@@ -156,6 +156,19 @@ bool write_scales(const StripSource& from, const PackedCodes& to, int64_t g, int
   return fit;
 }
 
+void write_paired(const StripSource& from, const PackedCodes& to, int64_t b, uint8_t* block) {
+  const auto blocks = static_cast<size_t>(to.blocks_of_strip()), n = static_cast<size_t>(to.block_groups());
+  for (size_t lane = 0; lane < kStripRows; ++lane) {
+    const size_t half = lane * blocks + static_cast<size_t>(b);
+    const auto minus = static_cast<uint16_t>(from.minimum_halves[half] ^ 0x8000);
+    std::memcpy(block + to.code_bytes() + 2 * lane, &from.halves[half], 2);
+    std::memcpy(block + to.code_bytes() + 2 * (kStripRows + lane), &minus, 2);
+    for (size_t g = 0; g < n; ++g)
+      block[to.scales_at() + static_cast<int64_t>(g * kStripRows + lane)] =
+          static_cast<uint8_t>(from.inner[half * n + g] | from.minimums[half * n + g] << 4);
+  }
+}
+
 void write_nested(const StripSource& from, const PackedCodes& to, int64_t b, uint8_t* block) {
   const auto blocks = static_cast<size_t>(to.blocks_of_strip()), n = static_cast<size_t>(to.block_groups());
   for (size_t lane = 0; lane < kStripRows; ++lane) {
@@ -185,40 +198,73 @@ void write_four_plane(const uint32_t (&steps)[8], uint8_t* at) {
     put_word(at, v, (steps[2 * v] & 0x0f0f0f0f) | (steps[2 * v + 1] & 0x0f0f0f0f) << 4);
 }
 
-void write_two_plane(const uint32_t (&steps)[8], int from_bit, uint8_t* at) {
+void write_two_plane(const uint32_t (&steps)[8], uint8_t* at) {
   for (size_t v = 0; v < 2; ++v) {
     uint32_t word = 0;
-    for (size_t j = 0; j < 4; ++j) word |= (steps[4 * v + j] >> from_bit & 0x03030303) << 2 * j;
+    for (size_t j = 0; j < 4; ++j) word |= steps[4 * v + j] << 2 * j;
     put_word(at, v, word);
   }
 }
 
-void write_one_plane(const uint32_t (&steps)[8], int from_bit, uint8_t* at) {
-  uint32_t word = 0;
-  for (size_t j = 0; j < 8; ++j) word |= (steps[j] >> from_bit & 0x01010101) << j;
-  put_word(at, 0, word);
+/// The bits `mask` of every byte of a step, moved up.
+uint32_t moved(uint32_t step, uint32_t mask, int by) {
+  return (step & mask * 0x01010101) << by;
+}
+
+void write_three(const uint32_t (&s)[8], uint8_t* at) {
+  put_word(at, 0, s[0] | s[1] << 3 | moved(s[6], 3, 6));
+  put_word(at, 1, s[2] | s[3] << 3 | moved(s[7], 3, 6));
+  put_word(at, 2, s[4] | s[5] << 3 | moved(s[6], 4, 4) | moved(s[7], 4, 5));
+}
+
+void write_five(const uint32_t (&s)[8], uint8_t* at) {
+  put_word(at, 0, s[0] | moved(s[5], 7, 5));
+  put_word(at, 1, s[1] | moved(s[5], 24, 2) | moved(s[7], 8, 4));
+  put_word(at, 2, s[2] | moved(s[6], 7, 5));
+  put_word(at, 3, s[3] | moved(s[6], 24, 2) | moved(s[7], 16, 3));
+  put_word(at, 4, s[4] | moved(s[7], 7, 5));
+}
+
+void write_six(const uint32_t (&s)[8], uint8_t* at) {
+  for (size_t v = 0; v < 6; ++v) {
+    const int pair = static_cast<int>(v % 3) * 2;
+    put_word(at, v, s[v] | moved(s[6 + v / 3], 3u << pair, 6 - pair));
+  }
+}
+
+void write_numbers(const uint32_t (&steps)[8], uint8_t* at) {
+  for (size_t v = 0; v < 8; ++v) {
+    std::memcpy(at + 32 * v, &steps[v], 2);
+    std::memcpy(at + 32 * v + 16, reinterpret_cast<const uint8_t*>(&steps[v]) + 2, 2);
+  }
 }
 
 /// 32 columns of one lane.
 void write_planes(CodeLayout layout, const uint32_t (&steps)[8], uint8_t* at) {
   switch (layout) {
     case CodeLayout::kTwo:
-      return write_two_plane(steps, 0, at);
+      return write_two_plane(steps, at);
     case CodeLayout::kThree:
-      write_two_plane(steps, 0, at);
-      return write_one_plane(steps, 2, at + 64);
+      return write_three(steps, at);
     case CodeLayout::kFour:
     case CodeLayout::kFp4:
       return write_four_plane(steps, at);
     case CodeLayout::kFive:
-      write_four_plane(steps, at);
-      return write_one_plane(steps, 4, at + 128);
+      return write_five(steps, at);
     case CodeLayout::kSix:
-      write_four_plane(steps, at);
-      return write_two_plane(steps, 4, at + 128);
+      return write_six(steps, at);
     case CodeLayout::kEight:
       for (size_t v = 0; v < 8; ++v) put_word(at, v, steps[v] ^ 0x80808080);
+      return;
+    case CodeLayout::kFp8:
+      return write_numbers(steps, at);
   }
+}
+
+/// True when the kernels read the numbers as what they are: none is NaN, and no scale is beyond 2^113.
+bool fits_fp8(const StripSource& strip) {
+  return std::ranges::none_of(strip.codes, [](uint8_t code) { return (code & 0x7f) == 0x7f; }) &&
+         std::ranges::all_of(strip.scales, [](float scale) { return scale <= 0x1p113f; });
 }
 
 /// The E2M1 bits of codes that are twice the number plus 12.
@@ -230,7 +276,8 @@ void to_fp4_bits(std::span<uint8_t> codes) {
 
 /// False when a scale or bias does not fit the guess.
 bool write_strip(const StripSource& from, const PackedCodes& to, uint8_t* strip) {
-  bool fit = true;
+  bool fit = to.layout != CodeLayout::kFp8 || fits_fp8(from);
+  const int64_t lane_bytes = to.layout == CodeLayout::kFp8 ? 2 : 4;
   for (int64_t b = 0; b < to.blocks_of_strip(); ++b) {
     uint8_t* block = strip + b * to.block_bytes();
     for (int64_t c = 0; c < to.block_cols(); c += kChunk)
@@ -238,16 +285,17 @@ bool write_strip(const StripSource& from, const PackedCodes& to, uint8_t* strip)
         uint32_t steps[8];
         std::memcpy(steps, &from.codes[static_cast<size_t>(lane * to.cols + b * to.block_cols() + c)],
                     sizeof(steps));
-        write_planes(to.layout, steps, block + c / kChunk * to.chunk_bytes() + lane * 4);
+        write_planes(to.layout, steps, block + c / kChunk * to.chunk_bytes() + lane * lane_bytes);
       }
-    if (to.scale_type == ScaleType::kNested) {
-      write_nested(from, to, b, block);
+    if (to.nested()) {
+      const auto write = to.scale_type == ScaleType::kPaired ? write_paired : write_nested;
+      write(from, to, b, block);
       continue;
     }
     for (int64_t g = 0; g < to.block_groups(); ++g)
       fit = write_scales(from, to, b * to.block_groups() + g, g, block) && fit;
   }
-  return fit && (to.has_bias() || to.scale_type == ScaleType::kNested || fits_zero(to.zero, from));
+  return fit && (to.has_bias() || to.nested() || fits_zero(to.zero, from));
 }
 
 CodeLayout layout_for(const quant::Matrix& matrix) {
@@ -261,17 +309,29 @@ CodeLayout layout_for(const quant::Matrix& matrix) {
 }  // namespace
 
 bool plan_codes(const quant::Matrix& matrix, PackedCodes& codes) {
+  if (matrix.format->fp8_codes(matrix)) {
+    codes = {.rows = matrix.rows,
+             .cols = matrix.cols,
+             .group = matrix.group_size,
+             .layout = CodeLayout::kFp8,
+             .scale_type = ScaleType::kE8M0,
+             .zero = 0};
+    return matrix.group_size == kChunk && matrix.cols % kChunk == 0;
+  }
   if (!matrix.format->integer_codes(matrix)) return false;
   const int group = matrix.format->code_group(matrix);
   codes = {.rows = matrix.rows, .cols = matrix.cols, .group = group, .layout = layout_for(matrix)};
   if (matrix.format->nested_scales(matrix)) codes.scale_type = ScaleType::kNested;
-  const bool known = group == 16 || group == 32 || group == 64 || group == 128;
+  const bool known =
+      (group == 16 && takes_sixteens(codes.layout)) || group == 32 || group == 64 || group == 128;
   if (!known || matrix.cols % codes.block_cols() != 0) return false;
-  if (codes.scale_type != ScaleType::kNested) {
+  if (!codes.nested()) {
     guess_scales(matrix, codes);
     return true;
   }
   if (const int zero = matrix.format->zero_code(matrix); zero >= 0) codes.zero = zero;
+  // Two bits and minimums: Q2_K, whose scales and minimums have four.
+  if (codes.layout == CodeLayout::kTwo && codes.has_bias()) codes.scale_type = ScaleType::kPaired;
   return true;
 }
 

@@ -80,6 +80,20 @@ bool stored_dense(const quant::Matrix& matrix, DenseType& type) {
   return true;
 }
 
+/// Rows of floats: where they lie, or as what holds them.
+void plan_dense(const quant::Matrix& matrix, PackedMatrix& packed) {
+  packed.integer = false;
+  packed.dense = {.rows = matrix.rows, .cols = matrix.cols};
+  if (stored_dense(matrix, packed.dense.type)) {
+    if (matrix.codes.aligned()) {
+      packed.dense.data = reinterpret_cast<const uint8_t*>(matrix.codes.bytes.data());
+      if (!matrix.row_order.empty()) packed.dense.row_order = matrix.row_order.data();
+    }
+    return;
+  }
+  packed.dense.type = rows_fit_bf16(matrix) ? DenseType::kBF16 : DenseType::kF32;
+}
+
 }  // namespace
 
 PackedMatrix plan_packing(const quant::Matrix& matrix, const std::string& name) {
@@ -88,15 +102,7 @@ PackedMatrix plan_packing(const quant::Matrix& matrix, const std::string& name) 
     throw base::Error(base::Code::kUnsupported, "[exec.cpu.weight] " + name + ": expected a stored matrix");
   packed.integer = plan_codes(matrix, packed.codes);
   if (packed.integer) return packed;
-  packed.dense = {.rows = matrix.rows, .cols = matrix.cols};
-  if (stored_dense(matrix, packed.dense.type)) {
-    if (matrix.codes.aligned()) {
-      packed.dense.data = reinterpret_cast<const uint8_t*>(matrix.codes.bytes.data());
-      if (!matrix.row_order.empty()) packed.dense.row_order = matrix.row_order.data();
-    }
-    return packed;
-  }
-  packed.dense.type = rows_fit_bf16(matrix) ? DenseType::kBF16 : DenseType::kF32;
+  plan_dense(matrix, packed);
   return packed;
 }
 
@@ -107,17 +113,19 @@ size_t packed_bytes(const PackedMatrix& planned) {
 PackedMatrix pack(const quant::Matrix& matrix, const std::string& name, ThreadPool& pool,
                   const MappedPages& pages, Slabs& slabs) {
   PackedMatrix packed = plan_packing(matrix, name);
-  if (packed.integer) {
-    if (!pack_integers(matrix, packed, pool, slabs)) {
-      slabs.undo();
+  if (packed.integer && !pack_integers(matrix, packed, pool, slabs)) {
+    slabs.undo();
+    if (packed.codes.layout == CodeLayout::kFp8) {
+      plan_dense(matrix, packed);
+    } else {
       packed.codes.scale_type = ScaleType::kF32;
       packed.codes.scale_factor = 1;
       packed.codes.zero = kStoredBias;
       pack_integers(matrix, packed, pool, slabs);
     }
-  } else if (packed.dense.data != nullptr) {
-    return packed;
-  } else if (!pack_dense(matrix, packed, pool, slabs)) {
+  }
+  if (!packed.integer && packed.dense.data != nullptr) return packed;
+  if (!packed.integer && !pack_dense(matrix, packed, pool, slabs)) {
     slabs.undo();
     packed.dense.type = DenseType::kF32;
     pack_dense(matrix, packed, pool, slabs);

@@ -13,15 +13,15 @@
 namespace penstock::exec::cpu {
 
 struct PackedMatrix {
-  bool integer = false;
-  PackedCodes codes;  // integer
-  DenseMatrix dense;  // otherwise
+  bool integer = false;  // codes in strips, E4M3 numbers among them
+  PackedCodes codes;     // integer
+  DenseMatrix dense;     // otherwise
 
   int64_t rows() const { return integer ? codes.rows : dense.rows; }
   int64_t cols() const { return integer ? codes.cols : dense.cols; }
 
   /// Columns that share a scale of quantised activations; 0 where the kernel wants float32.
-  int32_t group() const { return integer ? codes.group : 0; }
+  int32_t group() const { return integer && codes.layout != CodeLayout::kFp8 ? codes.group : 0; }
 
   /// What a thread's share is counted in, strips or rows, and the bytes of one.
   int64_t units() const { return integer ? codes.strips() : dense.rows; }

@@ -43,15 +43,33 @@ bool has_avx512() {
 #endif
 }
 
+#if defined(__aarch64__) && defined(__APPLE__)
+bool has_feature(const char* name) {
+  int32_t has = 0;
+  size_t bytes = sizeof(has);
+  return sysctlbyname(name, &has, &bytes, nullptr, 0) == 0 && has != 0;
+}
+#endif
+
 /// The dot product of bytes, an option of ARMv8.2. NEON itself is part of every arm64 processor.
 bool has_dotprod() {
 #if defined(__aarch64__) && defined(__linux__)
   constexpr unsigned long kDotprod = 1ul << 20;  // HWCAP_ASIMDDP
   return (getauxval(AT_HWCAP) & kDotprod) != 0;
 #elif defined(__aarch64__) && defined(__APPLE__)
-  int32_t has = 0;
-  size_t bytes = sizeof(has);
-  return sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &bytes, nullptr, 0) == 0 && has != 0;
+  return has_feature("hw.optional.arm.FEAT_DotProd");
+#else
+  return false;
+#endif
+}
+
+/// The matrix product of bytes, an option of ARMv8.2 and part of ARMv8.6.
+bool has_i8mm() {
+#if defined(__aarch64__) && defined(__linux__)
+  constexpr unsigned long kI8mm = 1ul << 13;  // HWCAP2_I8MM
+  return has_dotprod() && (getauxval(AT_HWCAP2) & kI8mm) != 0;
+#elif defined(__aarch64__) && defined(__APPLE__)
+  return has_dotprod() && has_feature("hw.optional.arm.FEAT_I8MM");
 #else
   return false;
 #endif
@@ -71,8 +89,25 @@ const Kernels* table_of(Isa isa) {
       return neon_kernels();
     case Isa::kNeonDotprod:
       return has_dotprod() ? neon_dotprod_kernels() : nullptr;
+    case Isa::kNeonI8mm:
+      return has_i8mm() ? neon_i8mm_kernels() : nullptr;
   }
   return nullptr;
+}
+
+const char* needs(Isa isa) {
+  switch (isa) {
+    case Isa::kAvx2:
+      return "AVX2, FMA and F16C";
+    case Isa::kAvx512:
+      return "AVX-512 with VNNI";
+    case Isa::kNeonDotprod:
+      return "NEON and its dot product";
+    case Isa::kNeonI8mm:
+      return "NEON, its dot product and its matrix product";
+    default:
+      return "NEON";
+  }
 }
 
 #ifdef __linux__
@@ -133,7 +168,8 @@ double quota_cores() {
 
 std::vector<const Kernels*> available_kernels() {
   std::vector<const Kernels*> tables;
-  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2, Isa::kNeonDotprod, Isa::kNeon, Isa::kScalar})
+  for (const Isa isa :
+       {Isa::kAvx512, Isa::kAvx2, Isa::kNeonI8mm, Isa::kNeonDotprod, Isa::kNeon, Isa::kScalar})
     if (const Kernels* table = table_of(isa); table != nullptr) tables.push_back(table);
   return tables;
 }
@@ -142,11 +178,7 @@ const Kernels& choose_kernels(Isa isa) {
   const Kernels* table = isa == Isa::kBest ? available_kernels().front() : table_of(isa);
   if (table == nullptr)
     throw base::Error(base::Code::kUnsupported, std::string("[exec.cpu.kernels] expected a processor with ") +
-                                                    (isa == Isa::kAvx2     ? "AVX2, FMA and F16C"
-                                                     : isa == Isa::kAvx512 ? "AVX-512 with VNNI"
-                                                     : isa == Isa::kNeon   ? "NEON"
-                                                                           : "NEON and its dot product") +
-                                                    "; this one lacks them");
+                                                    needs(isa) + "; this one lacks them");
   return *table;
 }
 

@@ -11,7 +11,7 @@
 namespace penstock::exec::cpu {
 
 /// Which kernels to use; kBest takes the widest that this processor has.
-enum class Isa : uint8_t { kBest, kScalar, kAvx2, kAvx512, kNeon, kNeonDotprod };
+enum class Isa : uint8_t { kBest, kScalar, kAvx2, kAvx512, kNeon, kNeonDotprod, kNeonI8mm };
 
 /// Every table that this processor can run, the widest first, the scalar one last.
 std::vector<const Kernels*> available_kernels();
