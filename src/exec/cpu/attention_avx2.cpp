@@ -1,5 +1,5 @@
-// Attention over one tile of keys: lanes are keys for the scores and head dimensions for the values. The
-// arithmetic of a query does not depend on which queries share the loads.
+// Attention over one tile of keys: lanes are keys for the scores and head dimensions for the values.
+#include "exec/cpu/attention_tiles.h"
 #include "exec/cpu/kernels_avx2.h"
 #include "exec/cpu/simd_avx2.h"
 
@@ -8,23 +8,6 @@ namespace penstock::exec::cpu {
 namespace {
 
 constexpr int kVectors = kTileKeys / 8;
-
-/// A tile by the type its numbers are stored in. T: float, or uint16_t for half precision.
-template <class T>
-struct TileOf {
-  const T *keys, *values;
-  int64_t dim, stride;
-  int64_t next;  // bytes from this tile to the one that is asked for meanwhile, 0: none
-
-  explicit TileOf(const AttendTile& tile)
-      : keys(static_cast<const T*>(tile.keys)),
-        values(static_cast<const T*>(tile.values)),
-        dim(tile.dim),
-        stride(tile.value_stride),
-        next(tile.next == nullptr
-                 ? 0
-                 : static_cast<const uint8_t*>(tile.next) - static_cast<const uint8_t*>(tile.keys)) {}
-};
 
 static inline __attribute__((always_inline)) __m256 load8(const float* at) {
   return _mm256_loadu_ps(at);
@@ -78,45 +61,6 @@ void score_panels(const TileOf<T>& tile, const AttendQueries& queries, float sca
 #pragma GCC unroll 2
       for (int h = 0; h < 2; ++h)
         _mm256_storeu_ps(scores + n * kTileKeys + p * kPanelKeys + 8 * h, _mm256_mul_ps(sum[n][p][h], by));
-}
-
-template <int N, int P, class T>
-void score_rest(const TileOf<T>& tile, const AttendQueries& queries, float scale, int i, int panels) {
-  for (int p = 0; p < panels; p += P) score_panels<N, P>(tile, queries, scale, i, p);
-}
-
-/// Scores as powers of two, so that weights are exp2 of their differences.
-template <class T>
-void score_all(const TileOf<T>& tile, const AttendQueries& queries, int panels) {
-  const float scale = queries.softcap > 0 ? queries.scale : queries.scale * kLog2E;
-  const int whole = queries.n / 6 * 6;
-  for (int p = 0; p < panels; ++p)
-    for (int i = 0; i < whole; i += 6) score_panels<6, 1>(tile, queries, scale, i, p);
-  switch (queries.n - whole) {
-    case 5:
-      score_rest<5, 1>(tile, queries, scale, whole, panels);
-      break;
-    case 4:
-      score_rest<4, 1>(tile, queries, scale, whole, panels);
-      break;
-    case 3:
-      score_rest<3, 2>(tile, queries, scale, whole, panels);
-      break;
-    case 2:
-      score_rest<2, 2>(tile, queries, scale, whole, panels);
-      break;
-    case 1:
-      score_rest<1, 4>(tile, queries, scale, whole, panels);
-      break;
-    default:
-      break;
-  }
-  if (queries.softcap <= 0) return;
-  const int64_t n = static_cast<int64_t>(queries.n) * kTileKeys;
-  softcap_avx2(queries.scores, n, queries.softcap);
-  for (int64_t k = 0; k < n; k += 8)
-    _mm256_storeu_ps(queries.scores + k,
-                     _mm256_mul_ps(_mm256_loadu_ps(queries.scores + k), _mm256_set1_ps(kLog2E)));
 }
 
 /// Turns the scores of query i into weights and rescales what it has summed so far. kAll: it sees the whole
@@ -196,80 +140,37 @@ void add_values(const TileOf<T>& tile, const AttendQueries& queries, int i, Rang
     for (int v = 0; v < V; ++v) _mm256_storeu_ps(acc + n * stride + 8 * v, sum[n][v]);
 }
 
-template <int N, int V, class T>
-void add_all_values(const TileOf<T>& tile, const AttendQueries& queries, int i, Range keys) {
-  if (keys.first >= keys.last) return;
-  int64_t d = 0;
-  for (; d + 8 * V <= tile.stride; d += 8 * V) add_values<N, V>(tile, queries, i, keys, d);
-  for (; d < tile.stride; d += 8) add_values<N, 1>(tile, queries, i, keys, d);
-}
+struct Avx2 {
+  static constexpr int kQueries = 6;
 
-/// Keys that all N queries see are added together, the others before and after them alone: each query still
-/// adds its keys in order.
-template <int N, int V, class T>
-void values_of(const TileOf<T>& tile, const AttendQueries& queries, int i) {
-  Range all = {queries.first[i], queries.last[i]};
-  bool alike = true;
-  for (int n = 1; n < N; ++n) {
-    const Range keys = {queries.first[i + n], queries.last[i + n]};
-    alike = alike && keys.first == all.first && keys.last == all.last;
-    all.first = keys.first > all.first ? keys.first : all.first;
-    all.last = keys.last < all.last ? keys.last : all.last;
+  template <int N, class T>
+  static void score(const TileOf<T>& tile, const AttendQueries& queries, float scale, int i, int panels) {
+    constexpr int P = N >= 4 ? 1 : N >= 2 ? 2 : 4;
+    for (int p = 0; p < panels; p += P) score_panels<N, P>(tile, queries, scale, i, p);
   }
-  if (alike) return add_all_values<N, V>(tile, queries, i, all);
-  if (all.first >= all.last) {
-    for (int n = 0; n < N; ++n)
-      add_all_values<1, 8>(tile, queries, i + n, {queries.first[i + n], queries.last[i + n]});
-    return;
-  }
-  for (int n = 0; n < N; ++n) add_all_values<1, 8>(tile, queries, i + n, {queries.first[i + n], all.first});
-  add_all_values<N, V>(tile, queries, i, all);
-  for (int n = 0; n < N; ++n) add_all_values<1, 8>(tile, queries, i + n, {all.last, queries.last[i + n]});
-}
 
-template <class T>
-void attend(const TileOf<T>& tile, const AttendQueries& queries, int last) {
-  score_all(tile, queries, (last + kPanelKeys - 1) / kPanelKeys);
-  for (int i = 0; i < queries.n; ++i) {
+  static void weigh(const AttendQueries& queries, int i, int64_t stride) {
     if (queries.first[i] == 0 && queries.last[i] == kTileKeys)
-      weigh<true>(queries, i, tile.stride);
-    else if (queries.first[i] < queries.last[i])
-      weigh<false>(queries, i, tile.stride);
+      cpu::weigh<true>(queries, i, stride);
+    else
+      cpu::weigh<false>(queries, i, stride);
   }
-  int i = 0;
-  for (; i + 6 <= queries.n; i += 6) values_of<6, 2>(tile, queries, i);
-  switch (queries.n - i) {
-    case 5:
-      values_of<5, 2>(tile, queries, i);
-      break;
-    case 4:
-      values_of<4, 2>(tile, queries, i);
-      break;
-    case 3:
-      values_of<3, 4>(tile, queries, i);
-      break;
-    case 2:
-      values_of<2, 4>(tile, queries, i);
-      break;
-    case 1:
-      values_of<1, 8>(tile, queries, i);
-      break;
-    default:
-      break;
+
+  template <int N, class T>
+  static void add(const TileOf<T>& tile, const AttendQueries& queries, int i, Range keys) {
+    constexpr int V = N >= 4 ? 2 : N >= 2 ? 4 : 8;
+    int64_t d = 0;
+    for (; d + 8 * V <= tile.stride; d += 8 * V) add_values<N, V>(tile, queries, i, keys, d);
+    for (; d < tile.stride; d += 8) add_values<N, 1>(tile, queries, i, keys, d);
   }
-}
+
+  static void softcap(float* x, int64_t n, float cap) { softcap_avx2(x, n, cap); }
+};
 
 }  // namespace
 
 void attend_tile_avx2(const AttendTile& tile, const AttendQueries& queries) {
-  int last = 0;
-  for (int i = 0; i < queries.n; ++i)
-    if (queries.first[i] < queries.last[i] && queries.last[i] > last) last = queries.last[i];
-  if (last == 0) return;
-  if (tile.half)
-    attend(TileOf<uint16_t>(tile), queries, last);
-  else
-    attend(TileOf<float>(tile), queries, last);
+  attend_tile<Avx2>(tile, queries);
 }
 
 void merge_partial_avx2(const Partial& next, const Partial& into, int64_t n) {

@@ -1,5 +1,5 @@
-// Attention over one tile of keys: lanes are keys for the scores and head dimensions for the values. The
-// arithmetic of a query does not depend on which queries share the loads.
+// Attention over one tile of keys: lanes are keys for the scores and head dimensions for the values.
+#include "exec/cpu/attention_tiles.h"
 #include "exec/cpu/kernels_neon.h"
 #include "exec/cpu/simd_neon.h"
 
@@ -8,19 +8,6 @@ namespace penstock::exec::cpu {
 namespace {
 
 constexpr int kVectors = kTileKeys / 8;
-
-/// A tile by the type its numbers are stored in. T: float, or uint16_t for half precision.
-template <class T>
-struct TileOf {
-  const T *keys, *values;
-  int64_t dim, stride;
-
-  explicit TileOf(const AttendTile& tile)
-      : keys(static_cast<const T*>(tile.keys)),
-        values(static_cast<const T*>(tile.values)),
-        dim(tile.dim),
-        stride(tile.value_stride) {}
-};
 
 float32x4_t load4(const float* at) {
   return vld1q_f32(at);
@@ -61,44 +48,6 @@ void score_panels(const TileOf<T>& tile, const AttendQueries& queries, float sca
 #pragma GCC unroll 4
       for (int v = 0; v < 4; ++v)
         vst1q_f32(scores + n * kTileKeys + p * kPanelKeys + 4 * v, vmulq_n_f32(sum[n][p][v], scale));
-}
-
-template <int N, int P, class T>
-void score_rest(const TileOf<T>& tile, const AttendQueries& queries, float scale, int i, int panels) {
-  for (int p = 0; p < panels; p += P) score_panels<N, P>(tile, queries, scale, i, p);
-}
-
-/// Scores as powers of two, so that weights are exp2 of their differences.
-template <class T>
-void score_all(const TileOf<T>& tile, const AttendQueries& queries, int panels) {
-  const float scale = queries.softcap > 0 ? queries.scale : queries.scale * kLog2E;
-  const int whole = queries.n / 6 * 6;
-  for (int p = 0; p < panels; ++p)
-    for (int i = 0; i < whole; i += 6) score_panels<6, 1>(tile, queries, scale, i, p);
-  switch (queries.n - whole) {
-    case 5:
-      score_rest<5, 1>(tile, queries, scale, whole, panels);
-      break;
-    case 4:
-      score_rest<4, 1>(tile, queries, scale, whole, panels);
-      break;
-    case 3:
-      score_rest<3, 2>(tile, queries, scale, whole, panels);
-      break;
-    case 2:
-      score_rest<2, 2>(tile, queries, scale, whole, panels);
-      break;
-    case 1:
-      score_rest<1, 4>(tile, queries, scale, whole, panels);
-      break;
-    default:
-      break;
-  }
-  if (queries.softcap <= 0) return;
-  const int64_t n = static_cast<int64_t>(queries.n) * kTileKeys;
-  softcap_neon(queries.scores, n, queries.softcap);
-  for (int64_t k = 0; k < n; k += 8)
-    store(queries.scores + k, multiply(load(queries.scores + k), splat(kLog2E)));
 }
 
 /// Lanes whose key is in [first, last), for keys `key` .. `key` + 3.
@@ -174,76 +123,32 @@ void add_values(const TileOf<T>& tile, const AttendQueries& queries, int i, Rang
     for (int v = 0; v < 2 * V; ++v) vst1q_f32(acc + n * stride + 4 * v, sum[n][v]);
 }
 
-template <int N, int V, class T>
-void add_all_values(const TileOf<T>& tile, const AttendQueries& queries, int i, Range keys) {
-  if (keys.first >= keys.last) return;
-  int64_t d = 0;
-  for (; d + 8 * V <= tile.stride; d += 8 * V) add_values<N, V>(tile, queries, i, keys, d);
-  for (; d < tile.stride; d += 8) add_values<N, 1>(tile, queries, i, keys, d);
-}
+struct Neon {
+  static constexpr int kQueries = 6;
 
-/// Keys that all N queries see are added together, the others before and after them alone: each query still
-/// adds its keys in order.
-template <int N, int V, class T>
-void values_of(const TileOf<T>& tile, const AttendQueries& queries, int i) {
-  Range all = {queries.first[i], queries.last[i]};
-  bool alike = true;
-  for (int n = 1; n < N; ++n) {
-    const Range keys = {queries.first[i + n], queries.last[i + n]};
-    alike = alike && keys.first == all.first && keys.last == all.last;
-    all.first = keys.first > all.first ? keys.first : all.first;
-    all.last = keys.last < all.last ? keys.last : all.last;
+  template <int N, class T>
+  static void score(const TileOf<T>& tile, const AttendQueries& queries, float scale, int i, int panels) {
+    constexpr int P = N >= 4 ? 1 : N >= 2 ? 2 : 4;
+    for (int p = 0; p < panels; p += P) score_panels<N, P>(tile, queries, scale, i, p);
   }
-  if (alike) return add_all_values<N, V>(tile, queries, i, all);
-  if (all.first >= all.last) {
-    for (int n = 0; n < N; ++n)
-      add_all_values<1, 8>(tile, queries, i + n, {queries.first[i + n], queries.last[i + n]});
-    return;
-  }
-  for (int n = 0; n < N; ++n) add_all_values<1, 8>(tile, queries, i + n, {queries.first[i + n], all.first});
-  add_all_values<N, V>(tile, queries, i, all);
-  for (int n = 0; n < N; ++n) add_all_values<1, 8>(tile, queries, i + n, {all.last, queries.last[i + n]});
-}
 
-template <class T>
-void attend(const TileOf<T>& tile, const AttendQueries& queries, int last) {
-  score_all(tile, queries, (last + kPanelKeys - 1) / kPanelKeys);
-  for (int i = 0; i < queries.n; ++i)
-    if (queries.first[i] < queries.last[i]) weigh(queries, i, tile.stride);
-  int i = 0;
-  for (; i + 6 <= queries.n; i += 6) values_of<6, 2>(tile, queries, i);
-  switch (queries.n - i) {
-    case 5:
-      values_of<5, 2>(tile, queries, i);
-      break;
-    case 4:
-      values_of<4, 2>(tile, queries, i);
-      break;
-    case 3:
-      values_of<3, 4>(tile, queries, i);
-      break;
-    case 2:
-      values_of<2, 4>(tile, queries, i);
-      break;
-    case 1:
-      values_of<1, 8>(tile, queries, i);
-      break;
-    default:
-      break;
+  static void weigh(const AttendQueries& queries, int i, int64_t stride) { cpu::weigh(queries, i, stride); }
+
+  template <int N, class T>
+  static void add(const TileOf<T>& tile, const AttendQueries& queries, int i, Range keys) {
+    constexpr int V = N >= 4 ? 2 : N >= 2 ? 4 : 8;
+    int64_t d = 0;
+    for (; d + 8 * V <= tile.stride; d += 8 * V) add_values<N, V>(tile, queries, i, keys, d);
+    for (; d < tile.stride; d += 8) add_values<N, 1>(tile, queries, i, keys, d);
   }
-}
+
+  static void softcap(float* x, int64_t n, float cap) { softcap_neon(x, n, cap); }
+};
 
 }  // namespace
 
 void attend_tile_neon(const AttendTile& tile, const AttendQueries& queries) {
-  int last = 0;
-  for (int i = 0; i < queries.n; ++i)
-    if (queries.first[i] < queries.last[i] && queries.last[i] > last) last = queries.last[i];
-  if (last == 0) return;
-  if (tile.half)
-    attend(TileOf<uint16_t>(tile), queries, last);
-  else
-    attend(TileOf<float>(tile), queries, last);
+  attend_tile<Neon>(tile, queries);
 }
 
 void merge_partial_neon(const Partial& next, const Partial& into, int64_t n) {

@@ -31,6 +31,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   # GCC 12 takes the undefined lanes inside its own intrinsics for uninitialised variables.
   penstock_kernels(FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
     -Wno-uninitialized -Wno-maybe-uninitialized SOURCES
+    attention_avx512.cpp
     linear_avx512.cpp)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   penstock_kernels(SOURCES

@@ -62,11 +62,12 @@ constexpr Kernels kAvx2Table = {
     .softcap = softcap_avx2,
 };
 
-/// The rows and attention of AVX2 serve the wider processor too.
+/// The rows of AVX2 serve the wider processor too.
 constexpr Kernels with_avx512() {
   Kernels table = kAvx2Table;
   table.name = "avx512+vnni";
   table.linear_codes = linear_codes_avx512;
+  table.attend_tile = attend_tile_avx512;
   return table;
 }
 

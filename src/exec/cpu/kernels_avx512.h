@@ -8,5 +8,6 @@ namespace penstock::exec::cpu {
 
 void linear_codes_avx512(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                          uint8_t* scratch);
+void attend_tile_avx512(const AttendTile& tile, const AttendQueries& queries);
 
 }  // namespace penstock::exec::cpu

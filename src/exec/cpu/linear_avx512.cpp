@@ -70,6 +70,22 @@ inline __attribute__((always_inline)) void prefetch_lines(Zmm::Place at, int64_t
   }
 }
 
+/// What the tiles need of a matrix, worked out once a call.
+struct CodeShape {
+  const ScaleReader scales;
+  const int64_t block_bytes, blocks, block_groups, scales_at, scale_step;
+  const int64_t ahead;  // bytes from what is read to what is asked for, a block where blocks are long
+
+  explicit CodeShape(const PackedCodes& w)
+      : scales(w),
+        block_bytes(w.block_bytes()),
+        blocks(w.blocks_of_strip()),
+        block_groups(w.block_groups()),
+        scales_at(w.code_bytes()),
+        scale_step((w.block_bytes() - w.code_bytes()) / w.block_groups()),
+        ahead(w.block_bytes() > 1024 ? w.block_bytes() : 1024) {}
+};
+
 /// Where a group of a pair of strips lies, or a pair of groups of 16 columns that share a chunk.
 struct GroupPlace {
   Zmm::Place block;
@@ -80,27 +96,26 @@ struct GroupPlace {
 };
 
 template <class C, bool kHalf, int MT>
-inline __attribute__((always_inline)) void take_group(const Rows<MT>& rows, const ScaleReader& scales,
+inline __attribute__((always_inline)) void take_group(const Rows<MT>& rows, const CodeShape& shape,
                                                       const GroupPlace& place, __m512 (&acc)[MT]) {
-  constexpr int64_t kAhead = 1024;
   __m512i sum[MT];
   const auto& [block, group, g, first_chunk, chunks] = place;
   Zmm::Place at = block + first_chunk * C::kBytes;
-  prefetch_lines(block + (kAhead + scales.at()), 1);
+  prefetch_lines(block + (shape.ahead + shape.scales_at + group * shape.scale_step), 1);
   rows.start(g, sum);
   if constexpr (kHalf) {
-    prefetch_lines(at + kAhead, C::kBytes);
+    prefetch_lines(at + shape.ahead, C::kBytes);
     add_steps<C, 0, 4, MT>(C(at), rows.q + g * 16, rows.cols, sum);
-    rows.take(g, read_pair(scales, block, group), sum, acc);
+    rows.take(g, read_pair(shape.scales, block, group), sum, acc);
     rows.start(g + 1, sum);
     add_steps<C, 4, 8, MT>(C(at), rows.q + g * 16, rows.cols, sum);
-    rows.take(g + 1, read_pair(scales, block, group + 1), sum, acc);
+    rows.take(g + 1, read_pair(shape.scales, block, group + 1), sum, acc);
   } else {
     for (int64_t c = 0; c < chunks; ++c, at = at + C::kBytes) {
-      prefetch_lines(at + kAhead, C::kBytes);
+      prefetch_lines(at + shape.ahead, C::kBytes);
       add_steps<C, 0, 8, MT>(C(at), rows.q + (g * chunks + c) * kChunk, rows.cols, sum);
     }
-    rows.take(g, read_pair(scales, block, group), sum, acc);
+    rows.take(g, read_pair(shape.scales, block, group), sum, acc);
   }
 }
 
@@ -118,9 +133,8 @@ template <class C, bool kHalf, int kPairs, int MT>
 void strips_tile(const PackedCodes& w, const QuantRows& x, const Pairs& pairs, int64_t first_m,
                  const LinearOut& out) {
   const Rows<MT> rows(w, x, first_m);
-  const ScaleReader scales(w);
-  const int64_t block_bytes = w.block_bytes(), blocks = w.blocks_of_strip();
-  const int64_t block_groups = w.block_groups(), chunks = kHalf ? 1 : w.group / kChunk;
+  const CodeShape shape(w);
+  const int64_t chunks = kHalf ? 1 : w.group / kChunk;
   constexpr int64_t kGroups = kHalf ? 2 : 1;
   __m512 acc[kPairs][MT];
 #pragma GCC unroll 2
@@ -128,13 +142,13 @@ void strips_tile(const PackedCodes& w, const QuantRows& x, const Pairs& pairs, i
 #pragma GCC unroll 8
     for (int m = 0; m < MT; ++m) acc[p][m] = _mm512_setzero_ps();
   int64_t g = 0;
-  for (int64_t b = 0; b < blocks; ++b)
-    for (int64_t group = 0; group < block_groups; group += kGroups, g += kGroups)
+  for (int64_t b = 0; b < shape.blocks; ++b)
+    for (int64_t group = 0; group < shape.block_groups; group += kGroups, g += kGroups)
 #pragma GCC unroll 2
       for (int p = 0; p < kPairs; ++p)
-        take_group<C, kHalf, MT>(rows, scales,
-                                 {pairs.at[p] + b * block_bytes, group, g, group / kGroups * chunks, chunks},
-                                 acc[p]);
+        take_group<C, kHalf, MT>(
+            rows, shape, {pairs.at[p] + b * shape.block_bytes, group, g, group / kGroups * chunks, chunks},
+            acc[p]);
   for (int p = 0; p < kPairs; ++p)
     for (int m = 0; m < MT; ++m) store_pair(out, first_m + m, pairs.row[p], w.rows, acc[p][m]);
 }
@@ -142,6 +156,7 @@ void strips_tile(const PackedCodes& w, const QuantRows& x, const Pairs& pairs, i
 template <class C, bool kHalf>
 void strips_rows(const PackedCodes& w, const QuantRows& x, const Pairs& pairs, const LinearOut& out) {
   int64_t m = 0;
+  for (; m + 8 <= x.m; m += 8) strips_tile<C, kHalf, kMostPairs, 8>(w, x, pairs, m, out);
   for (; m + 4 <= x.m; m += 4) strips_tile<C, kHalf, kMostPairs, 4>(w, x, pairs, m, out);
   if (x.m - m == 3) strips_tile<C, kHalf, kMostPairs, 3>(w, x, pairs, m, out);
   if (x.m - m == 2) strips_tile<C, kHalf, kMostPairs, 2>(w, x, pairs, m, out);
@@ -203,10 +218,13 @@ void unpack_pair(const PackedCodes& w, int64_t strip, int half, const Panel& pan
   }
 }
 
-template <int MT>
+/// kAhead: asks for the four strips that come after, which follow in memory.
+template <int MT, bool kAhead>
 void panel_tile(const PackedCodes& w, const QuantRows& x, const Panel& panel, int64_t first_m, int64_t strip,
                 const LinearOut& out) {
   const Rows<MT> rows(w, x, first_m);
+  const uint8_t* next = w.blocks + (strip + 4) * w.strip_bytes();
+  const int64_t next_share = (4 * w.strip_bytes() / rows.groups + 63) / 64 * 64;
   const int64_t steps = w.group / 4;
   const uint8_t* codes = panel.codes;
   const float* weights = panel.scales;
@@ -216,6 +234,9 @@ void panel_tile(const PackedCodes& w, const QuantRows& x, const Panel& panel, in
     for (int m = 0; m < MT; ++m) acc[p][m] = _mm512_setzero_ps();
   for (int64_t g = 0; g < rows.groups; ++g, weights += 64) {
     __m512i sum[2][MT];
+    if constexpr (kAhead)
+      for (int64_t line = 0; line < next_share; line += 64, next += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
     rows.start(g, sum[0]);
     rows.start(g, sum[1]);
     for (int64_t step = 0; step < steps; step += 4, codes += 4 * 128, q += 16)
@@ -248,9 +269,13 @@ void multiply_panels(const PackedCodes& w, const QuantRows& x, Range strips, con
     unpack_pair<C>(w, strip, 0, panel);
     unpack_pair<C>(w, strip + 2, 1, panel);
     int64_t m = 0;
-    for (; m + 8 <= x.m; m += 8) panel_tile<8>(w, x, panel, m, strip, out);
-    for (; m + 4 <= x.m; m += 4) panel_tile<4>(w, x, panel, m, strip, out);
-    for (; m < x.m; ++m) panel_tile<1>(w, x, panel, m, strip, out);
+    if (x.m >= 8) {
+      panel_tile<8, true>(w, x, panel, 0, strip, out);
+      m = 8;
+    }
+    for (; m + 8 <= x.m; m += 8) panel_tile<8, false>(w, x, panel, m, strip, out);
+    for (; m + 4 <= x.m; m += 4) panel_tile<4, false>(w, x, panel, m, strip, out);
+    for (; m < x.m; ++m) panel_tile<1, false>(w, x, panel, m, strip, out);
   }
 }
 
