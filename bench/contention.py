@@ -80,7 +80,7 @@ def ask(port, method, path, body=None):
 def idle_share(options):
     """Processor time of a server that has answered once and has nothing to do, as a share of one core."""
     port = free_port()
-    server = subprocess.Popen([options.penstock, "serve", options.model, "--port", str(port), "--log-level", "error"], stdout=subprocess.DEVNULL)
+    server = subprocess.Popen([options.penstock, "serve", options.model, "--port", str(port), "--log-level", "error"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(3000):
             with contextlib.suppress(OSError):

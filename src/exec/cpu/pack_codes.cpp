@@ -171,18 +171,17 @@ void write_paired(const StripSource& from, const PackedCodes& to, int64_t b, uin
 
 void write_nested(const StripSource& from, const PackedCodes& to, int64_t b, uint8_t* block) {
   const auto blocks = static_cast<size_t>(to.blocks_of_strip()), n = static_cast<size_t>(to.block_groups());
+  const bool biased = to.has_bias();
+  uint8_t* const halves = block + to.code_bytes();
+  uint8_t* const scales = block + to.scales_at();
+  uint8_t* const biases = block + to.biases_at();
   for (size_t lane = 0; lane < kStripRows; ++lane) {
     const size_t half = lane * blocks + static_cast<size_t>(b);
-    std::memcpy(block + to.code_bytes() + 2 * lane, &from.halves[half], 2);
-    if (to.has_bias())
-      std::memcpy(block + to.code_bytes() + 2 * (kStripRows + lane), &from.minimum_halves[half], 2);
+    std::memcpy(halves + 2 * lane, &from.halves[half], 2);
+    if (biased) std::memcpy(halves + 2 * (kStripRows + lane), &from.minimum_halves[half], 2);
     for (size_t g = 0; g < n; ++g) {
-      const size_t i = half * n + g;
-      block[to.scales_at() + static_cast<int64_t>(g * kStripRows + lane)] =
-          static_cast<uint8_t>(from.inner[i]);
-      if (to.has_bias())
-        block[to.biases_at() + static_cast<int64_t>(g * kStripRows + lane)] =
-            static_cast<uint8_t>(-from.minimums[i]);
+      scales[g * kStripRows + lane] = static_cast<uint8_t>(from.inner[half * n + g]);
+      if (biased) biases[g * kStripRows + lane] = static_cast<uint8_t>(-from.minimums[half * n + g]);
     }
   }
 }
@@ -278,14 +277,18 @@ void to_fp4_bits(std::span<uint8_t> codes) {
 bool write_strip(const StripSource& from, const PackedCodes& to, uint8_t* strip) {
   bool fit = to.layout != CodeLayout::kFp8 || fits_fp8(from);
   const int64_t lane_bytes = to.layout == CodeLayout::kFp8 ? 2 : 4;
-  for (int64_t b = 0; b < to.blocks_of_strip(); ++b) {
-    uint8_t* block = strip + b * to.block_bytes();
-    for (int64_t c = 0; c < to.block_cols(); c += kChunk)
+  // The compiler must take the shape for changed by every byte that is written.
+  const int64_t n_blocks = to.blocks_of_strip(), block_bytes = to.block_bytes(), block_cols = to.block_cols();
+  const int64_t cols = to.cols, chunk_bytes = to.chunk_bytes();
+  const CodeLayout layout = to.layout;
+  const uint8_t* const codes = from.codes.data();
+  for (int64_t b = 0; b < n_blocks; ++b) {
+    uint8_t* block = strip + b * block_bytes;
+    for (int64_t c = 0; c < block_cols; c += kChunk)
       for (int64_t lane = 0; lane < kStripRows; ++lane) {
         uint32_t steps[8];
-        std::memcpy(steps, &from.codes[static_cast<size_t>(lane * to.cols + b * to.block_cols() + c)],
-                    sizeof(steps));
-        write_planes(to.layout, steps, block + c / kChunk * to.chunk_bytes() + lane * lane_bytes);
+        std::memcpy(steps, codes + lane * cols + b * block_cols + c, sizeof(steps));
+        write_planes(layout, steps, block + c / kChunk * chunk_bytes + lane * lane_bytes);
       }
     if (to.nested()) {
       const auto write = to.scale_type == ScaleType::kPaired ? write_paired : write_nested;
