@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -72,7 +73,9 @@ struct Limits {
   std::vector<int32_t> n_blocks;   // blocks of each KV group
   int32_t threads = 0;             // compute threads, 0: as many as the process may use
   bool exact = false;              // no quantised activations, float32 cache
-  int32_t vocab_tokens = 0;        // ids from here on pad the head and are never drawn, 0: none do
+  /// Ids from here on pad the head and are never drawn; null: none do. Asked at a draw, never while loading:
+  /// the tokenizer that knows is made meanwhile.
+  std::function<int32_t()> vocab_tokens;
 };
 
 /// Bytes that load() will hold, for admission.

@@ -2,6 +2,7 @@
 // StepOutput.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <span>
 #include <vector>
@@ -23,8 +24,7 @@ struct Vocab {
   int32_t drawable = 0;
 
   Vocab(int32_t size, const Limits& limits)
-      : size(size),
-        drawable(limits.vocab_tokens > 0 && limits.vocab_tokens < size ? limits.vocab_tokens : size) {}
+      : size(size), drawable(limits.vocab_tokens ? std::min(limits.vocab_tokens(), size) : size) {}
 };
 
 /// Owns what a StepOutput shows. view() stays valid until the next draw.

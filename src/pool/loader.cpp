@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 
 #include <fmt/format.h>
 
@@ -80,7 +81,7 @@ engine::EngineOptions engine_options(const LoadOptions& options, const LoadedExe
 }
 
 LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions& options,
-                             int32_t vocab_tokens) {
+                             std::function<int32_t()> vocab_tokens) {
   LoadedExecutor loaded;
   loaded.context_length = options.context_length == 0 ? files.plan.max_position : options.context_length;
   if (loaded.context_length > files.plan.max_position) {
@@ -94,7 +95,7 @@ LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions&
   limits.max_context = loaded.context_length;
   limits.threads = options.threads;
   limits.exact = options.exact;
-  limits.vocab_tokens = vocab_tokens;
+  limits.vocab_tokens = std::move(vocab_tokens);
   const auto order = executor_order(options.executor);
   for (const std::string& name : order) {
     try {
@@ -118,12 +119,17 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   auto resident = std::make_shared<Resident>();
   resident->files = models::open_model(path);
   const models::ModelFiles& files = resident->files;
-  ModelText text = files.checkpoint->gguf() != nullptr ? read_model_text(*files.checkpoint->gguf())
-                                                       : read_model_text(path, files.config);
-  for (const auto& warning : text.warnings) base::log::warn("{}", warning);
+  // The tokenizer is made while the weights are packed.
+  const std::shared_future<ModelText> promised = std::async(std::launch::async, [&files, &path] {
+    return files.checkpoint->gguf() != nullptr ? read_model_text(*files.checkpoint->gguf())
+                                               : read_model_text(path, files.config);
+  });
   for (const auto& key : files.spec.unknown_keys)
     base::log::warn("config.json: {} is not known and not used", key);
-  LoadedExecutor loaded = load_executor(files, options, text.codec->vocab_size());
+  LoadedExecutor loaded =
+      load_executor(files, options, [promised] { return promised.get().codec->vocab_size(); });
+  const ModelText& text = promised.get();
+  for (const auto& warning : text.warnings) base::log::warn("{}", warning);
   auto model = std::make_shared<Model>();
   model->id = options.name;
   model->names = options.names;
@@ -135,9 +141,9 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   model->executor = loaded.executor->caps().name;
   model->executor_detail = loaded.executor->caps().detail;
   model->context_length = loaded.context_length;
-  model->stop_ids = std::move(text.stop_ids);
+  model->stop_ids = text.stop_ids;
   model->defaults = combine(defaults_sources(options, text.defaults));
-  model->codec = std::move(text.codec);
+  model->codec = text.codec;
   const engine::EngineOptions engine = engine_options(options, loaded);
   resident->engine = std::make_unique<engine::Engine>(std::move(loaded.executor), files.plan, engine);
   model->generator = std::shared_ptr<engine::Generator>(resident, resident->engine.get());

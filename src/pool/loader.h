@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,9 +43,9 @@ struct LoadedExecutor {
 };
 
 /// Tries the executors of `options.executor` in order; each takes the plan whole or not at all. `files` must
-/// outlive it. Ids from `vocab_tokens` on are never drawn; 0: all may be.
+/// outlive it. Ids from `vocab_tokens()` on are never drawn; null: all may be.
 LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions& options,
-                             int32_t vocab_tokens = 0);
+                             std::function<int32_t()> vocab_tokens = {});
 
 /// What the engine needs to know of a loaded executor.
 engine::EngineOptions engine_options(const LoadOptions& options, const LoadedExecutor& loaded);

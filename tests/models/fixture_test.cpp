@@ -130,7 +130,7 @@ TEST_P(FixtureTest, IdsThatPadTheHeadAreNeverDrawn) {
 
   const auto executor = GetParam().executor.make();
   exec::Limits limits = kLimits;
-  limits.vocab_tokens = static_cast<int32_t>(drawable);
+  limits.vocab_tokens = [drawable] { return static_cast<int32_t>(drawable); };
   limits.n_blocks = exec::LogitsRunner::blocks_for(*executor, files.plan, limits);
   executor->load(files.plan, files.weights, limits);
   std::vector<exec::TableEdit> edits;

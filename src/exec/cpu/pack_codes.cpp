@@ -343,9 +343,8 @@ bool pack_codes(const quant::Matrix& matrix, const PackedCodes& to, ThreadPool& 
   pool.run([&](int32_t thread) {
     const DenormalScope scope(Denormals::kKept);
     StripSource strip(to);
-    const int64_t first = to.strips() * thread / pool.size();
-    const int64_t last = to.strips() * (thread + 1) / pool.size();
-    for (int64_t s = first; s < last && fit.load(std::memory_order_relaxed); ++s) {
+    const auto strips = static_cast<int32_t>(to.strips());
+    for (int32_t s; (s = pool.take(thread, strips)) >= 0 && fit.load(std::memory_order_relaxed);) {
       strip.read(matrix, to, s);
       if (to.layout == CodeLayout::kFp4) to_fp4_bits(strip.codes);
       if (!write_strip(strip, to, blocks + s * to.strip_bytes())) fit.store(false);
