@@ -338,18 +338,25 @@ bool plan_codes(const quant::Matrix& matrix, PackedCodes& codes) {
   return true;
 }
 
-bool pack_codes(const quant::Matrix& matrix, const PackedCodes& to, ThreadPool& pool, uint8_t* blocks) {
+bool pack_codes(const quant::Matrix& matrix, const PackedCodes& to, ThreadPool& pool, uint8_t* blocks,
+                const std::function<void(int64_t first, int64_t last)>& done) {
+  constexpr int64_t kBytesAtATime = 4 << 20;
+  const int64_t at_a_time = std::max(kBytesAtATime / to.strip_bytes(), int64_t{4} * pool.size());
   std::atomic<bool> fit{true};
-  pool.run([&](int32_t thread) {
-    const DenormalScope scope(Denormals::kKept);
-    StripSource strip(to);
-    const auto strips = static_cast<int32_t>(to.strips());
-    for (int32_t s; (s = pool.take(thread, strips)) >= 0 && fit.load(std::memory_order_relaxed);) {
-      strip.read(matrix, to, s);
-      if (to.layout == CodeLayout::kFp4) to_fp4_bits(strip.codes);
-      if (!write_strip(strip, to, blocks + s * to.strip_bytes())) fit.store(false);
-    }
-  });
+  for (int64_t first = 0; first < to.strips() && fit.load(); first += at_a_time) {
+    const int64_t last = std::min(first + at_a_time, to.strips());
+    pool.run([&](int32_t thread) {
+      const DenormalScope scope(Denormals::kKept);
+      StripSource strip(to);
+      const auto n = static_cast<int32_t>(last - first);
+      for (int32_t i; (i = pool.take(thread, n)) >= 0 && fit.load(std::memory_order_relaxed);) {
+        strip.read(matrix, to, first + i);
+        if (to.layout == CodeLayout::kFp4) to_fp4_bits(strip.codes);
+        if (!write_strip(strip, to, blocks + (first + i) * to.strip_bytes())) fit.store(false);
+      }
+    });
+    done(first * kStripRows, std::min(last * kStripRows, to.rows));
+  }
   return fit.load();
 }
 

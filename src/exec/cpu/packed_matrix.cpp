@@ -20,11 +20,20 @@ bool fits_bf16(float value) {
          std::bit_cast<uint32_t>(value);
 }
 
-/// Packs integer codes. False when a scale did not fit the type that was guessed for it.
-bool pack_integers(const quant::Matrix& matrix, PackedMatrix& packed, ThreadPool& pool, Slabs& slabs) {
+/// Packs integer codes. False when a scale did not fit the type that was guessed for it. Pages are given back
+/// on the way: the largest matrix is packed last, when all others are in memory.
+bool pack_integers(const quant::Matrix& matrix, PackedMatrix& packed, ThreadPool& pool,
+                   const MappedPages& pages, Slabs& slabs) {
   uint8_t* blocks = slabs.take(packed_bytes(packed));
   packed.codes.blocks = blocks;
-  return pack_codes(matrix, packed.codes, pool, blocks);
+  return pack_codes(matrix, packed.codes, pool, blocks, [&](int64_t first, int64_t last) {
+    if (!matrix.row_order.empty()) return;
+    for (const auto& view : {matrix.codes, matrix.scales, matrix.biases}) {
+      const size_t row_bytes = view.bytes.size() / static_cast<size_t>(matrix.rows);
+      pages.drop(view.bytes.data() + static_cast<size_t>(first) * row_bytes,
+                 static_cast<size_t>(last - first) * row_bytes);
+    }
+  });
 }
 
 /// True when dequantised rows are exactly bfloat16, judged by three of them.
@@ -113,7 +122,7 @@ size_t packed_bytes(const PackedMatrix& planned) {
 PackedMatrix pack(const quant::Matrix& matrix, const std::string& name, ThreadPool& pool,
                   const MappedPages& pages, Slabs& slabs) {
   PackedMatrix packed = plan_packing(matrix, name);
-  if (packed.integer && !pack_integers(matrix, packed, pool, slabs)) {
+  if (packed.integer && !pack_integers(matrix, packed, pool, pages, slabs)) {
     slabs.undo();
     if (packed.codes.layout == CodeLayout::kFp8) {
       plan_dense(matrix, packed);
@@ -121,7 +130,7 @@ PackedMatrix pack(const quant::Matrix& matrix, const std::string& name, ThreadPo
       packed.codes.scale_type = ScaleType::kF32;
       packed.codes.scale_factor = 1;
       packed.codes.zero = kStoredBias;
-      pack_integers(matrix, packed, pool, slabs);
+      pack_integers(matrix, packed, pool, pages, slabs);
     }
   }
   if (!packed.integer && packed.dense.data != nullptr) return packed;
