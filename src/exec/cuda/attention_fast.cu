@@ -16,12 +16,6 @@ constexpr int32_t kTileTokens = 16;
 constexpr int32_t kTiles = kPartitionTokens / (kWarps * kTileTokens);  // of a warp
 constexpr float kLog2E = 1.44269504f;
 
-__device__ uint32_t transpose(uint32_t matrix) {
-  uint32_t out;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(matrix));
-  return out;
-}
-
 /// Over the lanes that hold the same column.
 __device__ float max_rows(float v) {
   for (int step = 4; step < 32; step *= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, step));
@@ -101,7 +95,7 @@ struct WarpState {
 template <int D>
 __device__ void clear_unseen(uint8_t* values, int32_t at, int32_t first, int32_t last) {
   for (int32_t i = threadIdx.x % 32; i < kTileTokens * D / 8; i += 32) {
-    const int32_t token = i / (D / 8);
+    const int32_t token = i / D * 8 + i % 64 / 8;
     if (at + token < first || at + token > last) reinterpret_cast<uint4*>(values)[i] = {0, 0, 0, 0};
   }
   __syncwarp();
@@ -137,7 +131,6 @@ __global__ void __launch_bounds__(kWarps * 32) attend_tiles(const AttendArgument
     const int32_t at = start_of(i);
     const size_t index =
         kv_index(a.pool, block_of(a.tables, slot, a.pool.group, at), head, at % kBlockTokens, 0);
-    // The swap leaves the first piece of a row whose number is a multiple of 8 in place.
     uint8_t* to = ring + i % STAGES * 2 * kTileBytes;
     barrier_expect(&full[warp][i % STAGES], 2 * kTileBytes);
     bulk_copy(to, static_cast<const half*>(a.pool.keys) + index, kTileBytes, &full[warp][i % STAGES]);

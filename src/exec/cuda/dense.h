@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "exec/cuda/tile_shape.h"
+#include "ops/operation.h"
 
 namespace penstock::exec::cuda {
 
@@ -35,13 +36,21 @@ struct DenseActivations {
   int32_t cols = 0;
 };
 
-/// out [tokens, padded rows]: the matrix, rounded to float16, times activations.
+/// Where the products of a matrix of 8 gate and 8 up rows in turn become activation(gate) * up. The exponents
+/// are given.
+struct DenseGate {
+  DenseActivations out;  // no data: nothing of this
+  ops::Activation activation = ops::Activation::kSilu;
+};
+
+/// The matrix, rounded to float16, times activations, to `out` [tokens, padded rows] or through the gate.
 struct DenseProduct {
   TileMatrix matrix;
   DenseActivations x;
   float* out = nullptr;
   int32_t tokens = 0;
   int32_t block_tokens = 0;  // 64, 128 or 256 of a block; 0: as fits
+  DenseGate gate;
 };
 
 void multiply_dense(const DenseProduct& product, cudaStream_t stream);

@@ -23,4 +23,9 @@ __device__ inline void write_dense(uint8_t* data, int32_t col_blocks, int32_t ro
   *reinterpret_cast<half2*>(tile + dense_piece(row % kDenseTileRows, lane / 4) + lane % 4 * 4) = value;
 }
 
+/// 2^exponent, for one of activations: 0 for a row of zeros.
+__device__ inline float power_of(int32_t exponent) {
+  return exponent == kNoExponent ? 0.0f : __int_as_float((exponent + 127) << 23);
+}
+
 }  // namespace penstock::exec::cuda

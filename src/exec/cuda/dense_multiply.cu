@@ -2,6 +2,7 @@
 // instructions. Weights come as tiles and become float16 fragments in registers; activations are read from
 // shared memory. An output's sum runs over the columns in order, whatever the block.
 #include "exec/cuda/dense_code.h"
+#include "exec/cuda/gate_code.h"
 #include "exec/cuda/launch.h"
 #include "exec/cuda/tile_code.h"
 #include "exec/cuda/wgmma_code.h"
@@ -179,24 +180,89 @@ __device__ void multiply_group(float (&acc)[TOKENS / 2], const uint32_t (&a)[4][
   wgmma_commit();
 }
 
+/// Of each token of a tile: the power of two of its activations times the matrix's factor, and one over that
+/// of what the gate makes of them. In shared memory: loads from the device's would wait for the stores ahead.
 template <int TOKENS>
-__device__ void store_tile(const DenseProduct& p, const Tile& tile, const float (&acc)[TOKENS / 2]) {
+__device__ void read_scales(const DenseProduct& p, const Tile& tile, float2* scales) {
+  for (int32_t i = static_cast<int32_t>(threadIdx.x % 128); i < TOKENS; i += 128) {
+    const int32_t token = tile.token + i;
+    float2 scale = {0, 0};
+    if (token < p.tokens) {
+      scale.x = power_of(p.x.exponents[token]) * p.matrix.factor;
+      if (p.gate.out.data != nullptr) scale.y = power_of(-p.gate.out.exponents[token]);
+    }
+    scales[i] = scale;
+  }
+}
+
+/// Column tiles whose scales are read together.
+constexpr int kScaleBatch = 4;
+
+/// store(n, scales): of tokens n * 8 + t * 2 and the next one.
+template <int TOKENS, class Store>
+__device__ void for_columns(const float2* scales, const Store& store) {
+  const int t = threadIdx.x % 4;
+#pragma unroll
+  for (int first = 0; first < TOKENS / 8; first += kScaleBatch) {
+    float4 both[kScaleBatch];
+#pragma unroll
+    for (int i = 0; i < kScaleBatch; ++i)
+      both[i] = *reinterpret_cast<const float4*>(scales + (first + i) * 8 + t * 2);
+#pragma unroll
+    for (int i = 0; i < kScaleBatch; ++i) store(first + i, both[i]);
+  }
+}
+
+template <int TOKENS>
+__device__ void store_tile(const DenseProduct& p, const Tile& tile, const float2* scales,
+                           const float (&acc)[TOKENS / 2]) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int32_t row = tile.row + static_cast<int32_t>(threadIdx.x / 32) * 16 + g;
-  if (row >= p.matrix.shape.padded_rows()) return;
-#pragma unroll
-  for (int n = 0; n < TOKENS / 8; ++n)
+  const int32_t width = p.matrix.shape.padded_rows(), left = p.tokens - tile.token - t * 2;
+  if (row >= width) return;
+  float* out = p.out + static_cast<size_t>(tile.token + t * 2) * width + row;
+  for_columns<TOKENS>(scales, [&](int n, float4 scale) {
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      const int32_t token = tile.token + n * 8 + t * 2 + j;
-      if (token >= p.tokens) continue;
-      const int32_t exponent = p.x.exponents[token];
-      const float scale =
-          exponent == kNoExponent ? 0.0f : exp2f(static_cast<float>(exponent)) * p.matrix.factor;
-      float* out = p.out + static_cast<size_t>(token) * p.matrix.shape.padded_rows() + row;
-      out[0] = acc[n * 4 + j] * scale;
-      out[8] = acc[n * 4 + 2 + j] * scale;
+      if (n * 8 + j >= left) continue;
+      float* to = out + (n * 8 + j) * width;
+      to[0] = acc[n * 4 + j] * (j == 0 ? scale.x : scale.z);
+      to[8] = acc[n * 4 + 2 + j] * (j == 0 ? scale.x : scale.z);
     }
+  });
+}
+
+/// Rows g are gates, rows g + 8 what they gate: 8 columns of the activations a warp.
+template <ops::Activation A, int TOKENS>
+__device__ void store_gated(const DenseProduct& p, const Tile& tile, const float2* scales,
+                            const float (&acc)[TOKENS / 2]) {
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int32_t matrix_tile = tile.row / kTileRows + static_cast<int32_t>(threadIdx.x / 32);
+  const int32_t blocks = dense_col_blocks(p.gate.out.cols), left = p.tokens - tile.token - g;
+  if (matrix_tile >= p.matrix.shape.tiles) return;
+  uint8_t* out = dense_tile(p.gate.out.data, blocks, tile.token, matrix_tile / 8) +
+                 dense_piece(g, matrix_tile % 8) + t * 4;
+  const size_t next = static_cast<size_t>(blocks) * kDenseTileBytes;  // of 64 tokens
+  for_columns<TOKENS>(scales, [&](int n, float4 scale) {
+    const float first = activate_fast<A>(acc[n * 4] * scale.x) * (acc[n * 4 + 2] * (scale.x * scale.y));
+    const float second = activate_fast<A>(acc[n * 4 + 1] * scale.z) * (acc[n * 4 + 3] * (scale.z * scale.w));
+    const uint32_t own = transpose(bits_of(__floats2half2_rn(first, second)));
+    if (n * 8 < left) *reinterpret_cast<uint32_t*>(out + n / 8 * next + n % 8 * 1024) = own;
+  });
+}
+
+template <int TOKENS>
+__device__ void store(const DenseProduct& p, const Tile& tile, const float2* scales,
+                      const float (&acc)[TOKENS / 2]) {
+  if (p.gate.out.data == nullptr) return store_tile<TOKENS>(p, tile, scales, acc);
+  switch (p.gate.activation) {
+    case ops::Activation::kSilu:
+      return store_gated<ops::Activation::kSilu, TOKENS>(p, tile, scales, acc);
+    case ops::Activation::kGelu:
+      return store_gated<ops::Activation::kGelu, TOKENS>(p, tile, scales, acc);
+    default:
+      return store_gated<ops::Activation::kGeluTanh, TOKENS>(p, tile, scales, acc);
+  }
 }
 
 template <TileKind K, int TOKENS>
@@ -205,6 +271,8 @@ __global__ void __launch_bounds__(BlockShape<TOKENS>::kThreads, BlockShape<TOKEN
   extern __shared__ uint8_t shared[];
   using Block = BlockShape<TOKENS>;
   __shared__ uint64_t barriers[2 * (Block::kTokenStages + Block::kSlotStages)];
+  __shared__ __align__(16)
+      float2 scales[Block::kGroups][2][TOKENS];  // of a warpgroup's tile and the one before
   uint8_t* data = align_shared(shared);
   DenseRing tokens{data, barriers, barriers + Block::kTokenStages, Block::kTokenStages, Block::kTokenBytes};
   DenseRing slots{data + Block::kTokenStages * Block::kTokenBytes, barriers + 2 * Block::kTokenStages,
@@ -238,8 +306,12 @@ __global__ void __launch_bounds__(BlockShape<TOKENS>::kThreads, BlockShape<TOKEN
   await_previous();
   const TileShape& shape = p.matrix.shape;
   const int32_t blocks = dense_col_blocks(p.x.cols);
+  int32_t parity = 0;
   for (int32_t index = static_cast<int32_t>(blockIdx.x); index < tiles;
-       index += static_cast<int32_t>(gridDim.x)) {
+       index += static_cast<int32_t>(gridDim.x), parity ^= 1) {
+    const Tile tile(index, token_blocks, Block::kRows, TOKENS);
+    float2* own_scales = scales[warp / 4][parity];
+    read_scales<TOKENS>(p, tile, own_scales);
     float acc[TOKENS / 2];
 #pragma unroll
     for (float& value : acc) value = 0;
@@ -260,7 +332,8 @@ __global__ void __launch_bounds__(BlockShape<TOKENS>::kThreads, BlockShape<TOKEN
       if (k + 1 == blocks) break;
       step(a[1], a[0]);
     }
-    store_tile<TOKENS>(p, Tile(index, token_blocks, Block::kRows, TOKENS), acc);
+    asm volatile("bar.sync %0, 128;" ::"r"(1 + warp / 4) : "memory");  // scales
+    store<TOKENS>(p, tile, own_scales, acc);
   }
 }
 

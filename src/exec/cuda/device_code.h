@@ -76,6 +76,13 @@ __device__ inline uint32_t bits_of(half2 value) {
   return *reinterpret_cast<uint32_t*>(&value);
 }
 
+/// A fragment of 8 rows and columns, transposed.
+__device__ inline uint32_t transpose(uint32_t matrix) {
+  uint32_t out;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(matrix));
+  return out;
+}
+
 /// The sum over aligned runs of `width` lanes, the same order for each.
 __device__ inline float sum_lanes(float value, int width = 32) {
   for (int step = width / 2; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);

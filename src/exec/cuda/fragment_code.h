@@ -17,10 +17,10 @@ __device__ inline void load_transposed(const void* at, uint32_t (&r)[4]) {
                : "r"(shared_address(at)));
 }
 
-/// 16-byte piece `piece` of row `token` of a tile of keys or values, swapped as kv_index says.
+/// 16-byte piece `piece` of row `token` of a tile of keys or values, where kv_index says.
 template <int D>
 __device__ inline const uint8_t* piece_at(const uint8_t* tile, int token, int piece) {
-  return tile + token * D * 2 + (piece ^ (token % 8)) * 16;
+  return tile + token / 8 * D * 16 + piece / 8 * 1024 + token % 8 * 128 + (piece % 8 ^ token % 8) * 16;
 }
 
 }  // namespace penstock::exec::cuda

@@ -13,4 +13,12 @@ __device__ inline float activate(ops::Activation activation, float x) {
   return 0.5f * x * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
 }
 
+/// The same from the fast exponential and division: for results that become float16.
+template <ops::Activation A>
+__device__ inline float activate_fast(float x) {
+  if constexpr (A == ops::Activation::kGelu) return activate(A, x);
+  const float by = A == ops::Activation::kSilu ? x : 1.59576912f * (x + 0.044715f * x * x * x);
+  return __fdividef(x, 1.0f + __expf(-by));
+}
+
 }  // namespace penstock::exec::cuda

@@ -81,8 +81,13 @@ __global__ void __launch_bounds__(kHeadWarps * 32) finish_head(const HeadsArgume
     __syncwarp();
   }
   if (is_q) {
-    float* out = a.q_out + (static_cast<size_t>(token) * a.q_heads + own) * dim;
-    for (int32_t d = lane; d < dim; d += 32) out[d] = x[d];
+    const size_t first = (static_cast<size_t>(token) * a.q_heads + own) * dim;
+    for (int32_t d = lane; d < dim; d += 32) {
+      if (a.q_half)
+        static_cast<half*>(a.q_out)[first + d] = to_half(x[d]);
+      else
+        static_cast<float*>(a.q_out)[first + d] = x[d];
+    }
     return;
   }
   void* pool = is_v ? a.pool.values : a.pool.keys;

@@ -1,6 +1,6 @@
 // Where keys and values lie: blocks of 64 tokens, [blocks][kv heads][64][dim]. In float16 with a dim that is
-// a multiple of 64, the 16-byte pieces of a row are swapped by the row's number, so that tensor-core loads
-// from a copy of the rows meet no bank twice.
+// a multiple of 64: [blocks][kv heads][8 times 8 tokens][dim / 64][8 tokens][64], the 16-byte pieces of each
+// 128 bytes swapped by the token's number, as warpgroup instructions want them; no bank is met twice.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -18,10 +18,10 @@ __device__ inline int32_t block_of(const BlockTables& tables, int32_t slot, int3
 /// Element index of (block, head, token of the block, d).
 __device__ inline size_t kv_index(const KvLayerPool& pool, int32_t block, int32_t head, int32_t token,
                                   int32_t d) {
-  const size_t row =
-      (static_cast<size_t>(block) * pool.kv_heads + head) * kBlockTokens + static_cast<size_t>(token);
-  const bool swapped = pool.half_precision && pool.dim % 64 == 0;
-  return row * pool.dim + (swapped ? d ^ (token % 8 * 8) : d);
+  const size_t first = (static_cast<size_t>(block) * pool.kv_heads + head) * kBlockTokens * pool.dim;
+  if (!pool.half_precision || pool.dim % 64 != 0) return first + static_cast<size_t>(token * pool.dim + d);
+  return first + static_cast<size_t>(token / 8 * 8 * pool.dim + d / 64 * 512 + token % 8 * 64 +
+                                     (d % 64 ^ token % 8 * 8));
 }
 
 __device__ inline half to_half(float value) {

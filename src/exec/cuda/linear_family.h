@@ -5,7 +5,7 @@
 
 namespace penstock::exec::cuda {
 
-/// `warps`: that multiply, one more copies.
+/// `warps`: of a block, those that copy among them.
 template <int NT>
 void launch_linear(void (*kernel)(LinearArguments), LinearArguments arguments, int32_t warps,
                    cudaStream_t stream) {
@@ -20,7 +20,7 @@ void launch_linear(void (*kernel)(LinearArguments), LinearArguments arguments, i
   arguments.stage_bytes = stage;
   const int32_t bytes = arguments.stages * stage + 1024;
   const LaunchShape where{static_cast<unsigned>(arguments.units < 132 ? arguments.units : 132),
-                          static_cast<unsigned>((warps + 1) * 32),
+                          static_cast<unsigned>(warps * 32),
                           static_cast<size_t>(bytes > kMinLinearShared ? bytes : kMinLinearShared)};
   launch(kernel, where, stream, arguments);
 }
@@ -29,17 +29,17 @@ template <TileKind K, int G>
 struct LinearFamily {
   static void run(const LinearArguments& arguments, int32_t tiles, cudaStream_t stream) {
     const int32_t block = arguments.shape.block_tiles;
-    if (tiles == 1) return launch_linear<1>(linear_tiles<K, G, 1, 1>, arguments, block, stream);
-    if (tiles == 2) return launch_linear<2>(linear_tiles<K, G, 2, 1>, arguments, block, stream);
+    if (tiles == 1) return launch_linear<1>(linear_tiles<K, G, 1, 1>, arguments, block + 1, stream);
+    if (tiles == 2) return launch_linear<2>(linear_tiles<K, G, 2, 1>, arguments, block + 1, stream);
     if (has_warpgroups()) {
       if (tiles == 4)
         return launch_linear<4>(block == 12 ? linear_groups<K, G, 4, 12> : linear_groups<K, G, 4, 16>,
-                                arguments, block, stream);
+                                arguments, block + 4, stream);
       return launch_linear<8>(block == 12 ? linear_groups<K, G, 8, 12> : linear_groups<K, G, 8, 16>,
-                              arguments, block, stream);
+                              arguments, block + 4, stream);
     }
-    if (tiles == 4) return launch_linear<4>(linear_tiles<K, G, 4, 2>, arguments, block / 2, stream);
-    launch_linear<8>(linear_tiles<K, G, 8, 2>, arguments, block / 2, stream);
+    if (tiles == 4) return launch_linear<4>(linear_tiles<K, G, 4, 2>, arguments, block / 2 + 1, stream);
+    launch_linear<8>(linear_tiles<K, G, 8, 2>, arguments, block / 2 + 1, stream);
   }
 
   static void prepare() {

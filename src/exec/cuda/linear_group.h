@@ -8,12 +8,15 @@
 
 namespace penstock::exec::cuda {
 
-/// A warp has one tile; the four of a warpgroup share their instructions.
-template <TileKind K, int G, int NT>
+/// A warp has one tile; the four of a warpgroup share their instructions. AHEAD: there are registers for two
+/// sums and the fragments of two groups.
+template <TileKind K, int G, int NT, bool AHEAD>
 struct GroupKernel {
   static constexpr int kScaleGroups = K == TileKind::kHalf ? 0 : kGroupCols / G;
   static constexpr int kSteps = K == TileKind::kHalf ? 4 : 4 / kScaleGroups;
   static constexpr int kCodeBytes = K == TileKind::kFour ? 512 : K == TileKind::kEight ? 1024 : 2048;
+
+  static constexpr uint64_t kGroupOn = NT * 1024 / 16;  // descriptor of the next group
 
   float acc[NT * 4];
 
@@ -92,14 +95,11 @@ struct GroupKernel {
     }
   }
 
+  /// Adds the groups of a slot one after the other.
   template <int GROUPS>
-  __device__ void slot(const uint8_t* tile, const TileShape& shape, const ActivationSlot& record,
-                       const uint8_t* x) {
+  __device__ void add_groups(const uint8_t* tile, int32_t groups, const float* offsets, const half2* scales,
+                             uint64_t fragments) {
     const int lane = threadIdx.x % 32;
-    const int32_t groups = GROUPS > 0 ? GROUPS : shape.slot_groups;
-    const auto* offsets = reinterpret_cast<const float*>(x + record.fragment_bytes);
-    const auto* scales = reinterpret_cast<const half2*>(tile + groups * kCodeBytes) + lane / 4;
-    uint64_t fragments = activation_descriptor(shared_address(x));
 #pragma unroll(GROUPS == 0 ? 1 : GROUPS)
     for (int32_t group = 0; group < groups; ++group) {
       uint32_t a[4][4];
@@ -120,8 +120,46 @@ struct GroupKernel {
           add_scaled(raw, scale);
         }
       }
-      fragments += static_cast<uint64_t>(NT * 1024 / 16);
+      fragments += kGroupOn;
     }
+  }
+
+  /// The same sums: the next one is started before one is added, and its fragments are made meanwhile.
+  template <int GROUPS>
+  __device__ void add_ahead(const uint8_t* tile, const float* offsets, const half2* scales,
+                            uint64_t fragments) {
+    constexpr int kAll = GROUPS * kScaleGroups;
+    const int lane = threadIdx.x % 32;
+    uint32_t a[2][4][4];
+    float raw[2][NT * 4];
+    read_fragments<K>(tile, lane, a[0]);
+    start(raw[0], a[0], 0, fragments, offsets);
+#pragma unroll
+    for (int next = 1; next <= kAll; ++next) {
+      if (next < kAll) {
+        const int group = next / kScaleGroups, s = next % kScaleGroups;
+        if (s == 0) read_fragments<K>(tile + group * kCodeBytes, lane, a[group % 2]);
+        start(raw[next % 2], a[group % 2], s, fragments + static_cast<uint64_t>(group) * kGroupOn,
+              offsets + group * kScaleGroups * NT * 8);
+        wgmma_wait<1>();
+      } else {
+        wgmma_wait<0>();
+      }
+      add_scaled(raw[(next - 1) % 2], __half22float2(scales[(next - 1) * 8]));
+    }
+  }
+
+  template <int GROUPS>
+  __device__ void slot(const uint8_t* tile, const TileShape& shape, const ActivationSlot& record,
+                       const uint8_t* x) {
+    const int32_t groups = GROUPS > 0 ? GROUPS : shape.slot_groups;
+    const auto* offsets = reinterpret_cast<const float*>(x + record.fragment_bytes);
+    const auto* scales = reinterpret_cast<const half2*>(tile + groups * kCodeBytes) + threadIdx.x % 32 / 4;
+    const uint64_t fragments = activation_descriptor(shared_address(x));
+    if constexpr (AHEAD && GROUPS > 0 && K != TileKind::kHalf)
+      add_ahead<GROUPS>(tile, offsets, scales, fragments);
+    else
+      add_groups<GROUPS>(tile, groups, offsets, scales, fragments);
     if constexpr (K != TileKind::kHalf)
       add_biases(tile, groups, x + record.fragment_bytes + record.offset_bytes);
   }
@@ -146,42 +184,38 @@ struct GroupKernel {
 };
 
 template <TileKind K, int G, int NT, int WARPS>
-__global__ void __launch_bounds__(WARPS * 32 + 32, 1) linear_groups(const LinearArguments a) {
+__global__ void __launch_bounds__(WARPS * 32 + 128, 1) linear_groups(const LinearArguments a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(128) uint8_t shared[];
-  __shared__ uint64_t full[kMaxStages], empty[kMaxStages];
+  __shared__ uint64_t barriers[2 * kMaxStages];
   uint8_t* data = shared + ((1024 - (shared_address(shared) & 1023)) & 1023);
   const TileShape& shape = a.shape;
   const ActivationSlot record(shape, NT);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const SlotRing ring{data, full, empty, a.stage_bytes, record.bytes};
-  const auto first = static_cast<int32_t>(int64_t{a.units} * blockIdx.x / gridDim.x);
-  const auto last = static_cast<int32_t>(int64_t{a.units} * (blockIdx.x + 1) / gridDim.x);
-  if (threadIdx.x < kMaxStages) {
-    barrier_init(&full[threadIdx.x]);
-    barrier_init(&empty[threadIdx.x], WARPS);
-    barrier_fence();
-  }
-  __syncthreads();
-  allow_next();
-  if (warp == WARPS) {
-    if (lane == 0) fill_ring(a, ring, first, last);
+  const RingBlock own(a, data, barriers, record.bytes, WARPS);
+  if (warp >= WARPS) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
+    if (warp == WARPS && lane == 0) fill_ring(a, own);
     return;
   }
+  if constexpr (WARPS == 12)  // of the 128 or 96 that every thread begins with
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
+  else
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 112;");
 
   constexpr int kSlotGroups = most_slot_groups(K);
-  GroupKernel<K, G, NT> kernel;
+  GroupKernel<K, G, NT, NT == 4> kernel;
   uint32_t exponents[NT];
   RingCursor cursor;
-  int32_t slice = first / a.row_blocks, block = first % a.row_blocks;
-  for (int32_t unit = first; unit < last; ++unit) {
+  int32_t slice = own.first / a.row_blocks, block = own.first % a.row_blocks;
+  for (int32_t unit = own.first; unit < own.last; ++unit) {
     kernel.clear();
 #pragma unroll
     for (uint32_t& exponent : exponents) exponent = kernel.kNone;
     for (int32_t chunk = 0; chunk < shape.chunks; ++chunk)
       for (int32_t slot = 0; slot < shape.slots; ++slot) {
-        barrier_wait(&full[cursor.stage], static_cast<uint32_t>(cursor.phase));
-        const uint8_t* x = data + cursor.stage * ring.stage_bytes;
+        barrier_wait(&own.ring.full[cursor.stage], static_cast<uint32_t>(cursor.phase));
+        const uint8_t* x = data + cursor.stage * a.stage_bytes;
         if (slot == 0)
           kernel.rescale(reinterpret_cast<const int32_t*>(x + record.bytes - NT * 32), exponents, lane % 4);
         const uint8_t* tile = x + record.bytes + warp * shape.slot_bytes;
@@ -190,7 +224,7 @@ __global__ void __launch_bounds__(WARPS * 32 + 32, 1) linear_groups(const Linear
         else
           kernel.template slot<0>(tile, shape, record, x);
         __syncwarp();
-        if (lane == 0) barrier_arrive(&empty[cursor.stage]);
+        if (lane == 0) barrier_arrive(&own.ring.empty[cursor.stage]);
         cursor.next(a.stages);
       }
     kernel.store(a.out + static_cast<size_t>(slice) * (NT * 8) * shape.padded_rows(), a,

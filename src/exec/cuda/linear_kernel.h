@@ -192,22 +192,13 @@ struct LinearKernel {
 template <TileKind K, int G, int NT, int MT>
 __global__ void __launch_bounds__(kMaxWarps / MT * 32 + 32, 1) linear_tiles(const LinearArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
-  __shared__ uint64_t full[kMaxStages], empty[kMaxStages];
+  __shared__ uint64_t barriers[2 * kMaxStages];
   const TileShape& shape = a.shape;
   const ActivationSlot record(shape, NT);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = static_cast<int>(blockDim.x / 32) - 1;
-  const SlotRing ring{shared, full, empty, a.stage_bytes, record.bytes};
-  const auto first = static_cast<int32_t>(int64_t{a.units} * blockIdx.x / gridDim.x);
-  const auto last = static_cast<int32_t>(int64_t{a.units} * (blockIdx.x + 1) / gridDim.x);
-  if (threadIdx.x < kMaxStages) {
-    barrier_init(&full[threadIdx.x]);
-    barrier_init(&empty[threadIdx.x], static_cast<uint32_t>(warps));
-    barrier_fence();
-  }
-  __syncthreads();
-  allow_next();
+  const RingBlock own(a, shared, barriers, record.bytes, warps);
   if (warp == warps) {
-    if (lane == 0) fill_ring(a, ring, first, last);
+    if (lane == 0) fill_ring(a, own);
     return;
   }
 
@@ -215,15 +206,15 @@ __global__ void __launch_bounds__(kMaxWarps / MT * 32 + 32, 1) linear_tiles(cons
   LinearKernel<K, G, NT, MT> kernel;
   int32_t exponents[NT][2];
   RingCursor cursor;
-  int32_t slice = first / a.row_blocks, block = first % a.row_blocks;
-  for (int32_t unit = first; unit < last; ++unit) {
+  int32_t slice = own.first / a.row_blocks, block = own.first % a.row_blocks;
+  for (int32_t unit = own.first; unit < own.last; ++unit) {
     kernel.clear();
 #pragma unroll
     for (auto& exponent : exponents) exponent[0] = exponent[1] = kNoExponent;
     for (int32_t chunk = 0; chunk < shape.chunks; ++chunk)
       for (int32_t slot = 0; slot < shape.slots; ++slot) {
-        barrier_wait(&full[cursor.stage], static_cast<uint32_t>(cursor.phase));
-        const uint8_t* x = shared + cursor.stage * ring.stage_bytes;
+        barrier_wait(&own.ring.full[cursor.stage], static_cast<uint32_t>(cursor.phase));
+        const uint8_t* x = shared + cursor.stage * a.stage_bytes;
         if (slot == 0)
           kernel.rescale(reinterpret_cast<const int32_t*>(x + record.bytes - NT * 32), exponents, lane % 4);
         const uint8_t* tiles[MT];
@@ -234,7 +225,7 @@ __global__ void __launch_bounds__(kMaxWarps / MT * 32 + 32, 1) linear_tiles(cons
         else
           kernel.template slot<0>(tiles, shape, record, x);
         __syncwarp();
-        if (lane == 0) barrier_arrive(&empty[cursor.stage]);
+        if (lane == 0) barrier_arrive(&own.ring.empty[cursor.stage]);
         cursor.next(a.stages);
       }
     kernel.store(a.out + static_cast<size_t>(slice) * (NT * 8) * shape.padded_rows(), a.rows,

@@ -127,6 +127,7 @@ void Network::load_operation(const ops::Operation& operation, const ops::WeightT
     out.gate_bias = vector(mlp->gate.bias);
     out.up_bias = vector(mlp->up.bias);
     out.down = {single(mlp->down.weight), vector(mlp->down.bias), norm(mlp->post_norm)};
+    out.gate_bound = bound_gate(out);
     operations_.push_back(std::move(out));
   } else if (const auto* head = std::get_if<ops::Head>(&operation)) {
     operations_.push_back(Head{*head, norm(head->norm), single(head->weight)});
@@ -183,7 +184,6 @@ void Network::allocate() {
   prompts_.exponents = Memory::device(prompts.exponents);
   prompts_.sums = Memory::device(prompts.sums);
   prompts_.pending = Memory::device(prompts.pending);
-  prompts_.attended = Memory::device(prompts.attended);
 }
 
 void Network::run(const PassShape& shape, cudaStream_t stream) {
@@ -206,9 +206,9 @@ ActivationOut Network::activations(const TileShape& shape, int32_t index, int32_
   return {activations_[index].as<uint8_t>(), shape, column_tiles(rows)};
 }
 
-void Network::prepare(const Norm& norm, const std::vector<TileShape>& outputs, int32_t rows,
-                      const int32_t* tokens_of) {
-  NormArguments a;
+/// What the projection ahead left to add, and the norm behind it.
+ResidualNorm Network::take_pending(const Norm& norm) {
+  ResidualNorm a;
   a.hidden = hidden_.as<float>();
   a.width = plan_.hidden;
   a.pending = pending_;
@@ -219,14 +219,20 @@ void Network::prepare(const Norm& norm, const std::vector<TileShape>& outputs, i
   }
   a.norm = norm.weight;
   a.eps = norm.eps;
+  pending_ = {};
+  pending_of_ = nullptr;
+  return a;
+}
+
+void Network::prepare(const Norm& norm, const std::vector<TileShape>& outputs, int32_t rows,
+                      const int32_t* tokens_of) {
+  NormArguments a{take_pending(norm)};
   a.tokens_of = tokens_of;
   for (const TileShape& shape : outputs)
     a.outputs[a.n_outputs] = activations(shape, a.n_outputs, rows), ++a.n_outputs;
   a.squares = squares_.as<float>();
   undivided_ = norm_rows(a, rows, stream_);
   norm_eps_ = norm.eps;
-  pending_ = {};
-  pending_of_ = nullptr;
 }
 
 Partials Network::product(const TileMatrix& matrix, int32_t input, int32_t rows, int32_t buffer) {
@@ -275,7 +281,7 @@ HeadsArguments Network::heads_of(const AttnIn& op, const std::vector<Partials>& 
   if (op.op.rope >= 0) a.rope = ropes_[static_cast<size_t>(op.op.rope)];
   a.pool = op.pool;
   a.q_heads = op.op.q_heads;
-  a.q_out = q_.as<float>();
+  a.q_out = q_.as();
   return a;
 }
 

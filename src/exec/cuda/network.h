@@ -91,6 +91,7 @@ class Network {
     Norm norm;
     Input input;
     bool interleaved = false;
+    float gate_bound = 0;  // of prompts, whose multiplication gates: of outputs for rows of length 1
     const float *gate_bias = nullptr, *up_bias = nullptr;
     Project down;
   };
@@ -119,6 +120,7 @@ class Network {
   void run(const Project& op);
   void run(const Mlp& op);
   void run(const Head& op);
+  ResidualNorm take_pending(const Norm& norm);
   void prepare(const Norm& norm, const std::vector<TileShape>& outputs, int32_t rows,
                const int32_t* tokens_of);
   Partials product(const TileMatrix& matrix, int32_t input, int32_t rows, int32_t buffer);
@@ -133,9 +135,12 @@ class Network {
   void run_prompt(const Project& op);
   void run_prompt(const Mlp& op);
   void run_prompt(const Head& op);
-  void prepare_prompt(const Norm& norm);
+  void prepare_prompt(const Norm& norm, float gate_bound = 0);
+  float bound_gate(const Mlp& op);
   DenseActivations prompt_activations(int32_t cols) const;
-  Partials prompt_product(const TileMatrix& matrix, float* out);
+  DenseActivations gated_activations(int32_t cols) const;
+  Partials prompt_product(const TileMatrix& matrix, const DenseActivations& x, float* out);
+  void project_prompt(const Project& op, const DenseActivations& x);
   std::vector<Partials> prompt_products(const Input& input);
 
   const models::Plan& plan_;
@@ -158,7 +163,7 @@ class Network {
 
   struct Prompts {
     int32_t tokens = 0;
-    Memory inputs, x, exponents, sums, pending, attended;
+    Memory inputs, x, exponents, sums, pending;
   };
   Prompts prompts_;
 

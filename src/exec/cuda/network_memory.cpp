@@ -82,8 +82,6 @@ PromptMemory prompt_memory(const models::Plan& plan, const Limits& limits) {
       KvLayerPool pool;
       pool.dim = attend->head_dim;
       if (!has_prompt_attention(pool)) return {};
-      m.attended = std::max(m.attended,
-                            rows * static_cast<size_t>(attend->q_heads * attend->head_dim) * sizeof(float));
     } else if (const auto* project = std::get_if<ops::Project>(&operation)) {
       add({project->linear.weight});
     } else if (const auto* mlp = std::get_if<ops::Mlp>(&operation)) {
@@ -93,7 +91,7 @@ PromptMemory prompt_memory(const models::Plan& plan, const Limits& limits) {
   }
   m.tokens = tokens;
   m.inputs = rows * 6 * sizeof(int32_t);
-  m.exponents = rows * sizeof(int32_t);
+  m.exponents = 2 * rows * sizeof(int32_t);  // of x, and of what a gate makes of it
   m.pending = rows * static_cast<size_t>(round_up(plan.hidden, kTileRows)) * sizeof(float);
   return m;
 }

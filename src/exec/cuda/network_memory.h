@@ -16,9 +16,9 @@ struct PassMemory {
 /// Bytes of the buffers of a prompt pass; no tokens where the plan has none.
 struct PromptMemory {
   int32_t tokens = 0;
-  size_t inputs = 0, x = 0, exponents = 0, sums = 0, pending = 0, attended = 0;
+  size_t inputs = 0, x = 0, exponents = 0, sums = 0, pending = 0;
 
-  size_t total() const { return inputs + x + exponents + sums + pending + attended; }
+  size_t total() const { return inputs + x + exponents + sums + pending; }
 };
 
 PromptMemory prompt_memory(const models::Plan& plan, const Limits& limits);

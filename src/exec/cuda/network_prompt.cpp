@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exec/cuda/network.h"
+#include "exec/cuda/pack.h"
 #include "exec/cuda/sampling.h"
 
 namespace penstock::exec::cuda {
@@ -24,26 +25,36 @@ DenseActivations Network::prompt_activations(int32_t cols) const {
   return {prompts_.x.as<uint8_t>(), prompts_.exponents.as<int32_t>(), cols};
 }
 
-void Network::prepare_prompt(const Norm& norm) {
-  PromptNorm a;
-  a.hidden = hidden_.as<float>();
-  a.width = plan_.hidden;
-  a.pending = pending_;
-  if (pending_of_ != nullptr) {
-    a.bias = pending_of_->bias;
-    a.post_norm = pending_of_->post_norm.weight;
-    a.post_eps = pending_of_->post_norm.eps;
-  }
-  a.norm = norm.weight;
-  a.eps = norm.eps;
-  a.out = prompt_activations(plan_.hidden);
-  prompt_norm(a, prompt_.tokens, stream_);
-  pending_ = {};
-  pending_of_ = nullptr;
+/// 0 where the multiplication cannot gate: columns behind the last of a block must be zeros.
+float Network::bound_gate(const Mlp& op) {
+  const int32_t width = op.down.matrix->shape.cols;
+  if (!op.interleaved || op.gate_bias != nullptr || op.up_bias != nullptr || width % kDenseCols != 0 ||
+      limits_.exact || !has_warpgroups())
+    return 0;
+  const Memory longest = Memory::device(2 * sizeof(float));
+  check(cudaMemset(longest.as(), 0, longest.bytes()), "clear");
+  measure_rows(*op.input.matrices[0], longest.as<float>(), nullptr);
+  float lengths[2];
+  check(cudaMemcpy(lengths, longest.as(), sizeof(lengths), cudaMemcpyDeviceToHost), "measure rows");
+  // Every activation is at most the gate itself; float16 rounds weights and activations.
+  return lengths[0] * lengths[1] * 1.02f;
 }
 
-Partials Network::prompt_product(const TileMatrix& matrix, float* out) {
-  multiply_dense({matrix, prompt_activations(matrix.shape.cols), out, prompt_.tokens}, stream_);
+void Network::prepare_prompt(const Norm& norm, float gate_bound) {
+  PromptNorm a{take_pending(norm)};
+  a.gate_bound = gate_bound;
+  a.gate_exponents = gated_activations(0).exponents;
+  a.out = prompt_activations(plan_.hidden);
+  prompt_norm(a, prompt_.tokens, stream_);
+}
+
+/// They lie where sums would, which are not needed then.
+DenseActivations Network::gated_activations(int32_t cols) const {
+  return {prompts_.sums.as<uint8_t>(), prompts_.exponents.as<int32_t>() + prompts_.tokens, cols};
+}
+
+Partials Network::prompt_product(const TileMatrix& matrix, const DenseActivations& x, float* out) {
+  multiply_dense({matrix, x, out, prompt_.tokens, 0, {}}, stream_);
   Partials sums;
   sums.data = out;
   sums.width = matrix.shape.padded_rows();
@@ -54,7 +65,7 @@ std::vector<Partials> Network::prompt_products(const Input& input) {
   std::vector<Partials> sums;
   float* out = prompts_.sums.as<float>();
   for (const TileMatrix* matrix : input.matrices) {
-    sums.push_back(prompt_product(*matrix, out));
+    sums.push_back(prompt_product(*matrix, prompt_activations(matrix->shape.cols), out));
     out += static_cast<size_t>(prompt_.tokens) * static_cast<size_t>(matrix->shape.padded_rows());
   }
   return sums;
@@ -68,6 +79,7 @@ void Network::run_prompt(const AttnIn& op) {
   prepare_prompt(op.norm);
   HeadsArguments a = heads_of(op, prompt_products(op.input));
   a.pass = prompt_view_;
+  a.q_half = true;
   finish_heads(a, prompt_.tokens, stream_);
 }
 
@@ -77,23 +89,34 @@ void Network::run_prompt(const Attend& op) {
   a.tables = tables_;
   a.pool = op.pool;
   a.tiles = reinterpret_cast<const QueryTile*>(prompt_inputs() + 3 * prompt_.tokens + prompt_.logit_rows);
-  a.q = q_.as<float>();
-  a.out = prompts_.attended.as<float>();
+  a.q = q_.as();
+  a.out = prompt_activations(op.op.q_heads * op.op.head_dim);
   a.q_heads = op.op.q_heads;
   a.window = op.op.window;
   a.scale = op.op.scale;
   a.softcap = op.op.softcap;
   prompt_attend(a, prompt_.tiles, stream_);
-  prompt_pack(a.out, prompt_activations(op.op.q_heads * op.op.head_dim), prompt_.tokens, stream_);
 }
 
 void Network::run_prompt(const Project& op) {
-  pending_ = prompt_product(*op.matrix, prompts_.pending.as<float>());
+  project_prompt(op, prompt_activations(op.matrix->shape.cols));
+}
+
+void Network::project_prompt(const Project& op, const DenseActivations& x) {
+  pending_ = prompt_product(*op.matrix, x, prompts_.pending.as<float>());
   pending_of_ = &op;
 }
 
 void Network::run_prompt(const Mlp& op) {
-  prepare_prompt(op.norm);
+  prepare_prompt(op.norm, op.gate_bound);
+  if (op.gate_bound > 0) {
+    const TileMatrix& matrix = *op.input.matrices[0];
+    const DenseActivations out = gated_activations(op.down.matrix->shape.cols);
+    multiply_dense(
+        {matrix, prompt_activations(matrix.shape.cols), nullptr, prompt_.tokens, 0, {out, op.op.activation}},
+        stream_);
+    return project_prompt(op.down, out);
+  }
   const std::vector<Partials> sums = prompt_products(op.input);
   GateArguments a;
   a.gate = {sums[0], 0, op.gate_bias};

@@ -43,7 +43,28 @@ __global__ void pack_tiles(TileShape shape, uint8_t* data, StagedRows from) {
   }
 }
 
+/// A warp for each row.
+__global__ void row_lengths(TileMatrix matrix, float* longest) {
+  const auto row = static_cast<int32_t>(blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32);
+  if (row >= matrix.shape.padded_rows()) return;
+  float squares = 0;
+  for (int32_t c = threadIdx.x % 32; c < matrix.shape.cols; c += 32) {
+    const float value = read_element(matrix, row, c);
+    squares = fmaf(value, value, squares);
+  }
+  squares = sum_lanes(squares);
+  // Floats that are not negative are in the order of their bits.
+  if (threadIdx.x % 32 == 0)
+    atomicMax(reinterpret_cast<int*>(longest + row / 8 % 2), __float_as_int(sqrtf(squares) * 1.001f));
+}
+
 }  // namespace
+
+void measure_rows(const TileMatrix& matrix, float* longest, cudaStream_t stream) {
+  row_lengths<<<static_cast<unsigned>((matrix.shape.padded_rows() + 7) / 8), 256, 0, stream>>>(matrix,
+                                                                                               longest);
+  check(cudaGetLastError(), "measure rows");
+}
 
 void pack_rows(const TileMatrix& to, uint8_t* data, const StagedRows& from, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(from.n_rows / kTileRows),

@@ -16,6 +16,9 @@ struct StagedRows {
   int32_t first_row = 0, n_rows = 0;
 };
 
+/// longest[0] and [1]: at least the lengths of the first and of the second 8 rows of every 16. Zero before.
+void measure_rows(const TileMatrix& matrix, float* longest, cudaStream_t stream);
+
 void pack_rows(const TileMatrix& to, uint8_t* data, const StagedRows& from, cudaStream_t stream);
 
 }  // namespace penstock::exec::cuda

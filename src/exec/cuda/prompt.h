@@ -16,13 +16,11 @@ struct QueryTile {
   int32_t first = 0, n = 0;
 };
 
-/// As NormArguments, and every row is written back.
-struct PromptNorm {
-  float* hidden = nullptr;  // [tokens, width]
-  int32_t width = 0;
-  Partials pending;
-  const float *bias = nullptr, *post_norm = nullptr, *norm = nullptr;
-  float post_eps = 0, eps = 0;
+/// Every row is written back. With a bound of a gate's outputs for rows of length 1, `gate_exponents` become
+/// those of activations under it.
+struct PromptNorm : ResidualNorm {
+  float gate_bound = 0;
+  int32_t* gate_exponents = nullptr;
   DenseActivations out;
 };
 
@@ -31,8 +29,8 @@ struct PromptAttention {
   BlockTables tables;
   KvLayerPool pool;
   const QueryTile* tiles = nullptr;
-  const float* q = nullptr;  // [tokens, q_heads, dim]
-  float* out = nullptr;      // likewise
+  const void* q = nullptr;  // [tokens, q_heads, dim] in float16
+  DenseActivations out;     // [tokens, q_heads * dim]
   int32_t q_heads = 0, window = 0;
   float scale = 1, softcap = 0;
 };

@@ -43,6 +43,20 @@ __device__ void write_row(const float* row, float most, const DenseActivations& 
   }
 }
 
+/// The row of value(c), a T for columns from c on, becomes the token's activations.
+template <class T, class Value>
+__device__ void make_row(float* row, const DenseActivations& out, int32_t token, float* scratch,
+                         const Value& value) {
+  float most = 0;
+  for (int32_t c = static_cast<int32_t>(threadIdx.x) * kWidth<T>; c < out.cols; c += kThreads * kWidth<T>) {
+    T x = value(c);
+#pragma unroll
+    for (int32_t i = 0; i < kWidth<T>; ++i) most = fmaxf(most, fabsf(element(x, i)));
+    *reinterpret_cast<T*>(row + c) = x;
+  }
+  write_row(row, most, out, token, scratch);
+}
+
 /// What the projection ahead adds to columns from c on, before its norm.
 template <class T>
 __device__ T pending_sum(const PromptNorm& a, int32_t token, int32_t c) {
@@ -89,17 +103,23 @@ __global__ void __launch_bounds__(kThreads) norm_prompt(const PromptNorm a) {
     *reinterpret_cast<T*>(row + c) = x;
   }
   const float inverse = rsqrtf(sum_block(squares, scratch) / static_cast<float>(a.width) + a.eps);
-  float most = 0;
-  for (int32_t c = first; c < a.width; c += kStep) {
+  const auto normed = [&](int32_t c) {
     T x = read<T>(row + c), norm = read<T>(a.norm + c);
 #pragma unroll
-    for (int32_t i = 0; i < kWidth<T>; ++i) {
-      element(x, i) = element(x, i) * inverse * element(norm, i);
-      most = fmaxf(most, fabsf(element(x, i)));
+    for (int32_t i = 0; i < kWidth<T>; ++i) element(x, i) = element(x, i) * inverse * element(norm, i);
+    return x;
+  };
+  if (a.gate_bound > 0) {
+    squares = 0;
+    for (int32_t c = first; c < a.width; c += kStep) {
+      T x = normed(c);
+#pragma unroll
+      for (int32_t i = 0; i < kWidth<T>; ++i) squares = fmaf(element(x, i), element(x, i), squares);
     }
-    *reinterpret_cast<T*>(row + c) = x;
+    const float bound = sum_block(squares, scratch) * a.gate_bound;
+    if (threadIdx.x == 0) a.gate_exponents[token] = bound > 0 ? min(max(ilogbf(bound) - 14, -30), 60) : 0;
   }
-  write_row(row, most, a.out, token, scratch);
+  make_row<T>(row, a.out, token, scratch, normed);
 }
 
 template <class T>
@@ -108,9 +128,8 @@ __global__ void __launch_bounds__(kThreads) gate_prompt(const GateArguments a, c
   __shared__ float scratch[32];
   allow_next();
   await_previous();
-  const auto token = static_cast<int32_t>(blockIdx.x);
-  float most = 0;
-  for (int32_t c = static_cast<int32_t>(threadIdx.x) * kWidth<T>; c < a.width; c += kThreads * kWidth<T>) {
+  make_row<T>(row, out, static_cast<int32_t>(blockIdx.x), scratch, [&](int32_t c) {
+    const auto token = static_cast<int32_t>(blockIdx.x);
     const int32_t place = a.interleaved ? c / 8 * 16 + c % 8 : c;
     T gate = read_sums<T>(a.gate.sums, token, a.gate.first_column + place);
     T up = read_sums<T>(a.up.sums, token, a.up.first_column + place);
@@ -120,11 +139,9 @@ __global__ void __launch_bounds__(kThreads) gate_prompt(const GateArguments a, c
       if (a.gate.bias != nullptr) g += a.gate.bias[c + i];
       if (a.up.bias != nullptr) u += a.up.bias[c + i];
       element(gate, i) = activate(a.activation, g) * u;
-      most = fmaxf(most, fabsf(element(gate, i)));
     }
-    *reinterpret_cast<T*>(row + c) = gate;
-  }
-  write_row(row, most, out, token, scratch);
+    return gate;
+  });
 }
 
 template <class T>
@@ -134,14 +151,8 @@ __global__ void __launch_bounds__(kThreads) pack_prompt(const float* rows, const
   allow_next();
   await_previous();
   const auto token = static_cast<int32_t>(blockIdx.x);
-  float most = 0;
-  for (int32_t c = static_cast<int32_t>(threadIdx.x) * kWidth<T>; c < out.cols; c += kThreads * kWidth<T>) {
-    T x = read<T>(rows + static_cast<size_t>(token) * out.cols + c);
-#pragma unroll
-    for (int32_t i = 0; i < kWidth<T>; ++i) most = fmaxf(most, fabsf(element(x, i)));
-    *reinterpret_cast<T*>(row + c) = x;
-  }
-  write_row(row, most, out, token, scratch);
+  make_row<T>(row, out, token, scratch,
+              [&](int32_t c) { return read<T>(rows + static_cast<size_t>(token) * out.cols + c); });
 }
 
 template <class... Args>

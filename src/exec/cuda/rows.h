@@ -42,13 +42,17 @@ struct ActivationOut {
 
 inline constexpr int32_t kMaxOutputs = 3;
 
-/// h = h + post_norm(sum of slices + bias); then x = norm(h) into each output.
-struct NormArguments {
+/// h = h + post_norm(sum of slices + bias); then norm(h).
+struct ResidualNorm {
   float* hidden = nullptr;  // [tokens, width]
   int32_t width = 0;
   Partials pending;  // data null: nothing to add
   const float *bias = nullptr, *post_norm = nullptr, *norm = nullptr;
   float post_eps = 0, eps = 0;
+};
+
+/// Into each output.
+struct NormArguments : ResidualNorm {
   const int32_t* tokens_of = nullptr;  // row r is token tokens_of[r]; null: token r
   ActivationOut outputs[kMaxOutputs];
   int32_t n_outputs = 0;
@@ -84,7 +88,8 @@ struct HeadsArguments {
   RopeTable rope;
   KvLayerPool pool;
   int32_t q_heads = 0;
-  float* q_out = nullptr;  // [tokens, q_heads, dim]
+  void* q_out = nullptr;  // [tokens, q_heads, dim]: float32, or float16
+  bool q_half = false;
 };
 
 /// gate and up: column j of the activations is column j of each product, or 8 in turn of one (interleaved).

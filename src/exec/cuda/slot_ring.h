@@ -37,9 +37,31 @@ struct SlotRing {
   int32_t stage_bytes, x_bytes;
 };
 
-/// One lane copies the slots of units [first, last) in order.
-__device__ inline void fill_ring(const LinearArguments& a, const SlotRing& ring, int32_t first,
-                                 int32_t last) {
+/// A block of threads: its ring, and the units that are its own.
+struct RingBlock {
+  SlotRing ring;
+  int32_t first, last;
+
+  /// All threads. `barriers`: 2 * kMaxStages of them; `readers`: warps that multiply.
+  __device__ RingBlock(const LinearArguments& a, uint8_t* data, uint64_t* barriers, int32_t x_bytes,
+                       int32_t readers)
+      : ring{data, barriers, barriers + kMaxStages, a.stage_bytes, x_bytes},
+        first(static_cast<int32_t>(int64_t{a.units} * blockIdx.x / gridDim.x)),
+        last(static_cast<int32_t>(int64_t{a.units} * (blockIdx.x + 1) / gridDim.x)) {
+    if (threadIdx.x < kMaxStages) {
+      barrier_init(&ring.full[threadIdx.x]);
+      barrier_init(&ring.empty[threadIdx.x], static_cast<uint32_t>(readers));
+      barrier_fence();
+    }
+    __syncthreads();
+    allow_next();
+  }
+};
+
+/// One lane copies the slots of its units in order.
+__device__ inline void fill_ring(const LinearArguments& a, const RingBlock& own) {
+  const SlotRing& ring = own.ring;
+  const int32_t first = own.first, last = own.last;
   const TileShape& shape = a.shape;
   const int32_t slots = shape.slice_slots(), total = (last - first) * slots;
   int32_t slice = first / a.row_blocks, block = first % a.row_blocks, left = 0, issued = 0;
