@@ -41,7 +41,7 @@ float scan_block(const float* values, int32_t& bad) {
   return max;
 }
 
-constexpr float kMassRange = 28.4f;  // exp of less is below half of 2^-40
+constexpr float kMassRange = 28.4f;  // exp of less is below half of 2^-40, and counts as nothing
 constexpr size_t kBins = 1024;
 constexpr float kBinsPerUnit = static_cast<float>(kBins) / kMassRange;
 
@@ -52,8 +52,8 @@ int32_t bin_of(float t) {
 }
 
 /// Probability of a tempered logit in units of 2^-40 of the largest.
-uint64_t mass(float exp_t) {
-  return static_cast<uint64_t>(static_cast<int64_t>(exp_t * 0x1p40f + 0.5f));
+uint64_t mass(float t, float exp_t) {
+  return t < -kMassRange ? 0 : static_cast<uint64_t>(static_cast<int64_t>(exp_t * 0x1p40f + 0.5f));
 }
 
 /// Adds the mass of what the cut keeps of one block to the bins.
@@ -68,7 +68,7 @@ void add_block(const ScannedRow& row, size_t first, Cut cut, float temperature,
   for (size_t i = 0; i < n; ++i) bin[i] = bin_of(t[i]);
   for (size_t i = 0; i < n; ++i) {
     if (!cut.keeps(values[i], static_cast<int32_t>(first + i))) continue;
-    bins[static_cast<size_t>(bin[i])] += mass(e[i]);
+    bins[static_cast<size_t>(bin[i])] += mass(t[i], e[i]);
   }
 }
 
@@ -86,7 +86,8 @@ Cut cut_in_bin(const ScannedRow& row, Cut cut, float temperature, int32_t bin, u
   std::sort(members.begin(), members.end(), before);
   uint64_t sum = 0;
   for (const Candidate& c : members) {
-    sum += mass(exp_nonpositive(tempered(c.value, row.max, temperature)));
+    const float t = tempered(c.value, row.max, temperature);
+    sum += mass(t, exp_nonpositive(t));
     if (sum >= need) return {c.value, c.token};
   }
   return cut;

@@ -12,6 +12,7 @@
 #include "exec/cuda/pass_graphs.h"
 #include "exec/cuda/sampling.h"
 #include "exec/host_sampling.h"
+#include "ops/elementary.h"
 
 namespace penstock::exec::cuda {
 
@@ -75,14 +76,23 @@ struct Step {
   StepOutput view;
 };
 
-bool needs_host(const SampleRow& row) {
+bool needs_host(const SampleRow& row, int32_t vocab) {
   const ops::SampleParams& p = row.params;
-  const bool cut = p.temperature > 0 && (p.top_k > 0 || p.top_p < 1 || p.min_p > 0);
+  const bool cut = p.temperature > 0 && (p.top_k > 0 || p.top_p < 1) && vocab > kMostCutVocab;
   const bool edited = p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
   return row.host_logits || row.top_logprobs > 0 || p.n_biases > 0 || cut || edited;
 }
 
 }  // namespace
+
+DrawRow draw_row(const ops::SampleParams& params, int32_t logit_row, int32_t slot, int32_t position) {
+  DrawRow row{logit_row, slot, position, params.temperature};
+  row.top_k = params.top_k;
+  row.top_p = params.top_p;
+  if (params.min_p > 0) row.least = static_cast<float>(ops::natural_log(static_cast<double>(params.min_p)));
+  row.seed = params.seed;
+  return row;
+}
 
 struct CudaExecutor::State {
   const models::Plan* plan = nullptr;
@@ -92,7 +102,7 @@ struct CudaExecutor::State {
   std::unique_ptr<PassGraphs> graphs;
   std::unique_ptr<StagingRing> staging;
   std::vector<SlotTokens> tokens;  // of each slot
-  Memory edits, draw_rows, draw_blocks, draw_results, token_lists, step_logits;
+  Memory edits, draw_rows, draw_blocks, draw_cuts, draw_results, token_lists, step_logits;
   int32_t max_partitions = 1;
   std::map<Ticket, Step> steps;
   Ticket next_ticket = 1;
@@ -255,12 +265,14 @@ struct CudaExecutor::State {
     std::vector<DrawRow> rows;
     for (const SampleRow& s : step.draws) {
       const LogitRow& from = step.rows[static_cast<size_t>(s.logit_row)];
-      rows.push_back({s.logit_row, from.slot, from.next_position, s.params.temperature, s.params.seed});
+      rows.push_back(draw_row(s.params, s.logit_row, from.slot, from.next_position));
     }
+    const bool cuts = std::any_of(rows.begin(), rows.end(), [](const DrawRow& row) { return row.cuts(); });
     const auto n = static_cast<int32_t>(rows.size());
     staging->copy(draw_rows.as(), rows.data(), rows.size() * sizeof(DrawRow), stream);
     draw({draw_rows.as<DrawRow>(), logits, draw_blocks.as<DrawBlock>(), draw_results.as<DrawResult>(),
-          network->last_tokens(), plan->vocab, Vocab(plan->vocab, limits).drawable},
+          network->last_tokens(), cuts ? draw_cuts.as<DrawCut>() : nullptr, plan->vocab,
+          Vocab(plan->vocab, limits).drawable},
          n, stream);
     check(cudaMemcpyAsync(step.results.as(), draw_results.as(), rows.size() * sizeof(DrawResult),
                           cudaMemcpyDeviceToHost, stream),
@@ -356,6 +368,7 @@ void CudaExecutor::load(const models::Plan& plan, const ops::WeightTable& weight
   const auto rows = static_cast<size_t>(std::max(limits.max_slots, kPassRows));
   s.draw_rows = Memory::device(rows * sizeof(DrawRow));
   s.draw_blocks = Memory::device(rows * static_cast<size_t>(draw_blocks(plan.vocab)) * sizeof(DrawBlock));
+  s.draw_cuts = Memory::device(rows * sizeof(DrawCut));
   s.draw_results = Memory::device(rows * sizeof(DrawResult));
   check(cudaDeviceSynchronize(), "load");
 }
@@ -388,7 +401,8 @@ void CudaExecutor::sample(Ticket ticket, const SampleBatch& batch) {
     throw Error(Code::kInternal, "[exec.cuda.sample] expected the last step, once; its logits are gone");
   step.draws.assign(batch.rows.begin(), batch.rows.end());
   step.on_host = step.draws.size() > s.draw_rows.bytes() / sizeof(DrawRow) ||
-                 std::any_of(step.draws.begin(), step.draws.end(), needs_host);
+                 std::any_of(step.draws.begin(), step.draws.end(),
+                             [&](const SampleRow& row) { return needs_host(row, s.plan->vocab); });
   step.sampled = true;
   if (step.on_host) {
     s.draw_on_host(step, batch);

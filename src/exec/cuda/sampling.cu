@@ -127,6 +127,7 @@ __global__ void __launch_bounds__(kThreads) draw_logits(const DrawArguments a) {
   top = best_of_block(top);
   const uint64_t key =
       splitmix64(row.seed) ^ (static_cast<uint64_t>(static_cast<uint32_t>(row.position)) << 32);
+  const DrawCut cut = a.cuts != nullptr ? a.cuts[blockIdx.y] : DrawCut{};
   const bool noisy = row.temperature > 0 && top.token < a.vocab;
   Best best{noisy ? gumbel_of(noise_bits(key, top.token)) : 0, top.token};
   const int32_t first = static_cast<int32_t>(blockIdx.x) * kDrawCols;
@@ -134,8 +135,9 @@ __global__ void __launch_bounds__(kThreads) draw_logits(const DrawArguments a) {
   for (int32_t c = first + threadIdx.x; c < min(first + kDrawCols, a.drawable); c += kThreads) {
     const float v = logits[c];
     sum += exp2f((v - top.value) * 1.44269504f);
-    if (!noisy || !(v > -INFINITY)) continue;
+    if (!noisy || !cut.keeps(v, c)) continue;
     const float tempered = (v - top.value) / row.temperature;
+    if (tempered < row.least) continue;
     const uint64_t bits = noise_bits(key, c);
     if (tempered + gumbel_bound(bits) + kSlack < best.value) continue;
     best.take(tempered + gumbel_of(bits), c);
@@ -202,6 +204,7 @@ void draw(const DrawArguments& arguments, int32_t rows, cudaStream_t stream) {
   const int32_t blocks = draw_blocks(arguments.vocab);
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(rows));
   launch(scan_logits, {grid, kThreads}, stream, arguments);
+  if (arguments.cuts != nullptr) cut_draws(arguments, rows, stream);
   launch(draw_logits, {grid, kThreads}, stream, arguments);
   launch(finish_draws, {static_cast<unsigned>(rows), 32}, stream, arguments, blocks);
 }

@@ -1,5 +1,6 @@
-// Drawing tokens on the device: argmax of the tempered logits plus the noise of ops/sample.h, with the same
-// bits as on every executor. What needs more than temperature is drawn on the host.
+// Drawing tokens on the device: argmax of the tempered logits plus the noise of ops/sample.h over what top-k,
+// top-p and min-p keep, with the same bits as on every executor. What needs more than that is drawn on the
+// host.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +8,31 @@
 #include <cuda_runtime.h>
 
 #include "exec/cuda/linear.h"
+#include "ops/sample.h"
 
 namespace penstock::exec::cuda {
 
 struct DrawRow {
   int32_t logit_row = 0, slot = 0, position = 0;
   float temperature = 0;
+  int32_t top_k = 0;                // 0 off
+  float top_p = 1;                  // 1 off
+  float least = -__builtin_inff();  // tempered logits below it are not drawn: the logarithm of min-p
   uint64_t seed = 0;
+
+  bool cuts() const { return temperature > 0 && (top_k > 0 || top_p < 1); }
+};
+
+DrawRow draw_row(const ops::SampleParams& params, int32_t logit_row, int32_t slot, int32_t position);
+
+/// The last member of a kept set, as ops::Cut.
+struct DrawCut {
+  float value = -3.402823466e38f;
+  int32_t token = INT32_MAX;
+
+  __host__ __device__ bool keeps(float v, int32_t id) const {
+    return v > value || (v == value && id <= token);
+  }
 };
 
 struct DrawResult {
@@ -44,11 +63,17 @@ struct DrawArguments {
   DrawBlock* blocks = nullptr;     // [rows, draw_blocks]
   DrawResult* results = nullptr;   // [rows]
   int32_t* last_tokens = nullptr;  // [slots]
+  DrawCut* cuts = nullptr;         // [rows]; null where no row cuts
   int32_t vocab = 0;
   int32_t drawable = 0;  // of the vocab, from the first: the rest is never drawn
 };
 
+inline constexpr int32_t kMostCutVocab = 262144;  // sums of more could pass 32 bits
+
 void draw(const DrawArguments& arguments, int32_t rows, cudaStream_t stream);
+
+/// The cuts of the rows, of what draw() has scanned.
+void cut_draws(const DrawArguments& arguments, int32_t rows, cudaStream_t stream);
 
 /// last_tokens[slots[i]] = tokens[i], where it is not negative.
 void set_last_tokens(const int32_t* slots, const int32_t* tokens, int32_t n, int32_t* last_tokens,
