@@ -52,4 +52,10 @@ int ShutdownSignals::wait() const {
   return desk().first;
 }
 
+void ShutdownSignals::stop() {
+  const std::lock_guard lock(desk().mutex);
+  if (desk().first == 0) desk().first = SIGTERM;
+  desk().signalled.notify_all();
+}
+
 }  // namespace penstock::api

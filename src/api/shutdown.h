@@ -13,6 +13,9 @@ class ShutdownSignals {
   /// Waits for the first signal, which ends the wait and not the process, and returns it. A second one ends
   /// the process at once.
   int wait() const;
+
+  /// Ends the wait as a signal would. Any thread.
+  static void stop();
 };
 
 }  // namespace penstock::api

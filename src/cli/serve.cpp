@@ -1,4 +1,5 @@
 // penstock serve: the HTTP server.
+#include <atomic>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -37,10 +38,15 @@ std::shared_ptr<const pool::Model> scripted_model(const std::string& engine) {
 }
 
 std::shared_ptr<const pool::Model> load(const Program& program, const config::Settings& settings,
-                                        const std::string& name) {
+                                        const std::string& name, std::atomic<bool>& lost) {
   const store::Located located = locate_or_pull(program, name);
   std::fprintf(stderr, "loading %s\n", located.path.c_str());
-  const auto model = pool::load_model(located.path, load_options(settings, located));
+  pool::LoadOptions options = load_options(settings, located);
+  options.on_lost = [&lost] {
+    lost = true;
+    api::ShutdownSignals::stop();
+  };
+  const auto model = pool::load_model(located.path, options);
   std::fprintf(stderr, "%s: %s, %s, executor %s (%s), context %d tokens\n", model->id.c_str(),
                model->family.c_str(), model->format.c_str(), model->executor.c_str(),
                model->executor_detail.c_str(), model->context_length);
@@ -51,8 +57,9 @@ int run(const Program& program, const config::Settings& settings, const std::str
         const std::string& engine) {
   // Before any thread starts: threads inherit the blocked signals.
   const api::ShutdownSignals signals;
-  api::check_settings(settings);  // before minutes of download and loading
-  const auto model = engine.empty() ? load(program, settings, name) : scripted_model(engine);
+  api::check_settings(settings);   // before minutes of download and loading
+  std::atomic<bool> lost = false;  // outlives the model, whose engine sets it
+  const auto model = engine.empty() ? load(program, settings, name, lost) : scripted_model(engine);
   serve::Service service(model);
   api::ApiServer server(settings, service);
   server.start();
@@ -60,11 +67,11 @@ int run(const Program& program, const config::Settings& settings, const std::str
   if (settings.unix_socket.empty() && (settings.host == "0.0.0.0" || settings.host == "::"))
     std::fprintf(stderr, "other machines reach it at this machine's own addresses, with the API key\n");
   signals.wait();
-  std::fprintf(stderr, "stopping: running requests may finish for %lld ms\n",
-               static_cast<long long>(settings.drain_timeout_ms));
+  std::fprintf(stderr, "stopping%s: running requests may finish for %lld ms\n",
+               lost ? ", the device is lost" : "", static_cast<long long>(settings.drain_timeout_ms));
   server.drain_and_stop(static_cast<int>(settings.drain_timeout_ms));
   model->generator->stop();
-  return kDone;
+  return lost ? kFailed : kDone;
 }
 
 }  // namespace

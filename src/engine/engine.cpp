@@ -29,15 +29,26 @@ cache::Groups make_groups(const models::Plan& plan, const EngineOptions& options
   return groups;
 }
 
-/// The text of whatever is being thrown.
-std::string current_error() {
+struct Failure {
+  std::string text;
+  bool lost = false;  // the executor can do nothing any more
+};
+
+/// What is being thrown.
+Failure current_failure() {
   try {
     throw;
+  } catch (const Error& e) {
+    return {e.what(), e.code() == Code::kUnavailable};
   } catch (const std::exception& e) {
-    return e.what();
+    return {e.what()};
   } catch (...) {
-    return "[engine.engine] expected an error of a known type; got another";
+    return {"[engine.engine] expected an error of a known type; got another"};
   }
+}
+
+std::string current_error() {
+  return current_failure().text;
 }
 
 }  // namespace
@@ -86,6 +97,7 @@ uint64_t Engine::submit(Job job, std::shared_ptr<Sink> sink) {
 
   const std::lock_guard lock(counters_mutex_);
   if (stopping_) throw Error(Code::kUnavailable, "[engine.submit] expected a running engine; it is stopped");
+  if (!lost_.empty()) throw Error(Code::kUnavailable, lost_);
   const uint64_t room = static_cast<uint64_t>(options_.max_seqs) + static_cast<uint64_t>(options_.max_queue);
   if (counters_.running + counters_.waiting >= room) {
     ++counters_.refused;
@@ -185,8 +197,10 @@ bool Engine::launch_next() {
   try {
     launch(plan, step);
   } catch (...) {  // nothing is in flight for this step
-    fail(step.rows, current_error());
+    const Failure failure = current_failure();
+    fail(step.rows, failure.text);
     drop_settled();
+    if (failure.lost) lose(failure.text);
     return true;
   }
   note_launched(plan, step);
@@ -276,21 +290,22 @@ void Engine::read_oldest() {
   const Step step = std::move(launched_.front());
   launched_.pop_front();
   for (Sequence* sequence : step.rows) --sequence->in_flight;
-  std::string error;
+  Failure failure;
   try {
     const exec::StepOutput& output = executor_->wait(step.ticket);
     if (step.error.empty()) deliver(step, output);
   } catch (...) {
-    error = current_error();
+    failure = current_failure();
   }
   try {
     executor_->release(step.ticket);
   } catch (...) {
     base::log::error("release of a step failed: {}", current_error());
   }
-  if (!error.empty() && step.error.empty()) fail(step.rows, error);
+  if (!failure.text.empty() && step.error.empty()) fail(step.rows, failure.text);
   for (Sequence* sequence : step.rows) settle(*sequence);
   drop_settled();
+  if (failure.lost) lose(failure.text);
 }
 
 void Engine::deliver(const Step& step, const exec::StepOutput& output) {
@@ -335,6 +350,25 @@ void Engine::fail(std::span<Sequence* const> sequences, const std::string& error
     if (!sequence->ended) finish(*sequence, Finish::kFailed, error);
     settle(*sequence);
   }
+}
+
+/// Ends everything with the reason; what is submitted from here on is refused with it.
+void Engine::lose(const std::string& error) {
+  {
+    const std::lock_guard lock(counters_mutex_);
+    if (!lost_.empty()) return;
+    lost_ = error;
+  }
+  base::log::error("the executor is lost: {}", error);
+  while (!waiting_.empty()) {
+    const std::unique_ptr<Sequence> sequence = std::move(waiting_.front());
+    waiting_.pop_front();
+    finish(*sequence, Finish::kFailed, error);
+  }
+  for (const auto& sequence : running_)
+    if (!sequence->ended) finish(*sequence, Finish::kFailed, error);
+  drop_settled();
+  if (options_.on_lost) options_.on_lost();
 }
 
 /// Frees what can be freed, counts, then tells the sink, in this order: who hears the end may rely on it.

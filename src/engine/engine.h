@@ -62,6 +62,7 @@ class Engine : public Generator {
   void deliver(const Step& step, const exec::StepOutput& output);
   void deliver_draw(Sequence& sequence, const exec::StepOutput& output, size_t draw);
   void fail(std::span<Sequence* const> sequences, const std::string& error);
+  void lose(const std::string& error);
   void finish(Sequence& sequence, Finish why, const std::string& error = {});
   void settle(Sequence& sequence);
   void drop_settled();
@@ -84,6 +85,7 @@ class Engine : public Generator {
   Counters counters_;
   uint64_t next_id_ = 1;
   bool stopping_ = false;
+  std::string lost_;  // why nothing can run any more
   std::mutex stop_mutex_;
   std::thread thread_;
 };

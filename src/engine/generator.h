@@ -67,7 +67,8 @@ class Generator {
   virtual ~Generator() = default;
 
   /// Returns the job's id. Throws Error(kOverloaded) when the queue is full, kContextLength when the prompt
-  /// does not fit, kInvalidRequest for ids outside the vocabulary, kUnavailable after stop().
+  /// does not fit, kInvalidRequest for ids outside the vocabulary, kUnavailable after stop()
+  /// or when the device is lost.
   virtual uint64_t submit(Job job, std::shared_ptr<Sink> sink) = 0;
 
   /// Ends the job at the next step boundary; its sink gets on_finish(kCancelled). Unknown and ended ids are

@@ -1,7 +1,8 @@
-// Settings of one engine. Plain data.
+// Settings of one engine.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace penstock::engine {
@@ -13,6 +14,7 @@ struct EngineOptions {
   int32_t prefill_chunk_tokens = 256;  // prompt tokens that a decode may have to wait for, at least 64
   int32_t context_length = 0;          // tokens of one sequence; 0: the model's
   std::vector<int32_t> n_blocks;       // of each KV group, as the executor was loaded with
+  std::function<void()> on_lost;  // called once, by the engine's thread, when the executor can do no more
 };
 
 }  // namespace penstock::engine

@@ -122,7 +122,8 @@ class Executor {
   virtual void sample(Ticket ticket, const SampleBatch& batch) = 0;
 
   /// Waits for forward and sample of the ticket. A failed step throws here; its rows are lost until their
-  /// slots are reset, others are not, and release() is still due.
+  /// slots are reset, others are not, and release() is still due. Any call throws Error(kUnavailable) once the
+  /// device is lost to this process.
   virtual const StepOutput& wait(Ticket ticket) = 0;
 
   virtual void release(Ticket ticket) = 0;

@@ -28,6 +28,7 @@ struct LoadOptions {
   uint64_t kv_memory_bytes = 0;         // 0: a share of the free memory
   DefaultsSource set_defaults;          // over those of the model's files
   DefaultsSource recommended_defaults;  // under them
+  std::function<void()> on_lost;        // the engine's
 };
 
 /// The places that may say how tokens are drawn, the strongest first; `of_files` is the model's own

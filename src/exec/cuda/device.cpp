@@ -30,7 +30,12 @@ bool is_fatal(cudaError_t status) {
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   if (is_fatal(status)) lost = true;
-  if (!lost) static_cast<void>(cudaGetLastError());  // or the next launch reports it again
+  if (lost)
+    throw base::Error(base::Code::kUnavailable,
+                      std::string("[exec.cuda.") + what + "] expected a device that works; got " +
+                          cudaGetErrorName(status) + ": " + cudaGetErrorString(status) +
+                          ". This process cannot use it any more: start the program again");
+  static_cast<void>(cudaGetLastError());  // or the next launch reports it again
   throw base::Error(base::Code::kInternal, std::string("[exec.cuda.") + what + "] expected success; got " +
                                                cudaGetErrorName(status) + ": " + cudaGetErrorString(status));
 }
@@ -50,10 +55,6 @@ bool has_warpgroups() {
     return major == 9 && minor == 0;
   }();
   return has;
-}
-
-bool device_lost() {
-  return lost;
 }
 
 Memory Memory::device(size_t bytes) {

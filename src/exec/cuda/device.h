@@ -11,7 +11,7 @@
 
 namespace penstock::exec::cuda {
 
-/// Throws Error(kInternal) naming the call; kOutOfMemory where the device has no memory left.
+/// Throws Error(kInternal) naming the call; kUnavailable once a kernel has trapped, since nothing works then.
 void check(cudaError_t status, const char* what);
 
 /// The number of devices; 0 without a driver.
@@ -19,9 +19,6 @@ int32_t device_count();
 
 /// Whether the device has the warpgroup instructions of compute capability 9.0, which later ones lack.
 bool has_warpgroups();
-
-/// True once a kernel has trapped: no call on this device can succeed any more.
-bool device_lost();
 
 /// Device memory, or pinned host memory.
 class Memory {

@@ -89,6 +89,45 @@ TEST_P(EngineFaultsTest, AThrowFailsTheSequencesOfItsStepOnly) {
   EXPECT_EQ(c.finished, 40 - failed);
 }
 
+TEST_P(EngineFaultsTest, ALostDeviceEndsEverythingWithTheReason) {
+  Gate gate;
+  FakeOptions fake;
+  fake.lost_token = kBadToken;
+  fake.max_slots = 3;
+  fake.on_step = [&](int32_t) { gate.pass(); };
+  std::atomic<int> lost = 0;
+  EngineOptions options = testing::engine_options(fake);
+  options.on_lost = [&lost] { ++lost; };
+  const auto engine = testing::make_engine(GetParam(), fake, options);
+  RandomJobs random(23);
+  std::vector<std::shared_ptr<Collector>> sinks;
+  for (int i = 0; i < 12; ++i) {
+    Job job = random.job(100, 30);
+    job.biases = {{kBadToken, -100}};
+    job.max_tokens = 30;  // so that none ends before the device is lost
+    job.stop_ids.clear();
+    if (i == 1) job.prompt.back() = kBadToken;
+    sinks.push_back(std::make_shared<Collector>());
+    engine->submit(job, sinks.back());
+  }
+  gate.open();
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    const Receipt receipt = sinks[i]->receipt();
+    EXPECT_EQ(receipt.finish, Finish::kFailed) << i;
+    EXPECT_NE(receipt.error.find("lost"), std::string::npos) << receipt.error;
+  }
+  const Counters c = testing::settled(*engine);
+  EXPECT_EQ(c.failed, 12u);
+  EXPECT_EQ(lost, 1);
+  try {
+    engine->submit({.prompt = {1}, .max_tokens = 1}, std::make_shared<Collector>());
+    ADD_FAILURE() << "a job was taken";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::Code::kUnavailable);
+    EXPECT_NE(std::string(error.what()).find("lost"), std::string::npos);
+  }
+}
+
 TEST_P(EngineFaultsTest, AThrowingSinkHurtsNobodyElse) {
   struct Throwing : Collector {
     void on_tokens(std::span<const Token>) override { throw std::runtime_error("gone"); }

@@ -140,6 +140,7 @@ void FakeExecutor::run_row(const exec::Row& row, std::span<const int32_t> tokens
 
 exec::Ticket FakeExecutor::forward(const exec::Batch& batch) {
   require(!pending_, "a second step in flight");
+  if (lost_) throw base::Error(base::Code::kUnavailable, "[fake] the device is lost");
   if (options_.on_step) options_.on_step(steps_);
   ++steps_;
   check_batch(batch);
@@ -163,6 +164,8 @@ exec::Ticket FakeExecutor::forward(const exec::Batch& batch) {
   logprobs_.clear();
   top_.clear();
   errors_.clear();
+  lost_ = options_.lost_token >= 0 &&
+          std::find(batch.tokens.begin(), batch.tokens.end(), options_.lost_token) != batch.tokens.end();
   pending_ = static_cast<exec::Ticket>(steps_);
   return *pending_;
 }
@@ -199,6 +202,7 @@ void FakeExecutor::sample(exec::Ticket ticket, const exec::SampleBatch& batch) {
 
 const exec::StepOutput& FakeExecutor::wait(exec::Ticket ticket) {
   require(pending_ == ticket, "wait() out of order");
+  if (lost_) throw base::Error(base::Code::kUnavailable, "[fake] the device is lost");
   output_ = {tokens_, logprobs_, top_, {}, errors_};
   return output_;
 }

@@ -20,6 +20,7 @@ struct FakeOptions {
   int32_t max_slots = 8;
   int32_t max_batch_tokens = 512;
   int32_t explode_token = -1;            // a step that is given this id throws
+  int32_t lost_token = -1;               // wait() of a step that is given this id throws, and all after it
   int32_t nan_token = -1;                // logits behind this id are NaN
   std::function<void(int32_t)> on_step;  // called at the start of each forward with its number
 };
@@ -71,6 +72,7 @@ class FakeExecutor : public exec::Executor {
   std::vector<std::vector<Key>> keys_;       // [groups][block * block_tokens + offset]
   std::vector<std::vector<int32_t>> owner_;  // [groups][block]: slot, -1 none
   int32_t steps_ = 0;
+  bool lost_ = false;
   std::optional<exec::Ticket> pending_;
   std::vector<LogitRow> logit_rows_;
   std::vector<int32_t> tokens_;
