@@ -1,8 +1,9 @@
 // Times decode and prefill of the CUDA executor on a model of random weights, through the engine:
 // cuda_steps [--shape 8b|1.5b] [--decode BATCH:CONTEXT]... [--prefill TOKENS]... [--gen N] [--chunk N]
-// [--repeat N] [--sampled]. Decode is timed from the first moment at which every sequence decodes to the
-// first at which one has ended, so that the prompts of the others are not in it. Prints tokens a second and a
-// hash of the drawn tokens, so that a faster wrong answer is noticed.
+// [--repeat N] [--sampled] [--cut]. --sampled draws at temperature 0.8, --cut with top-k, top-p and a
+// repetition penalty, too. Decode is timed from the first moment at which every sequence decodes to the first
+// at which one has ended, so that the prompts of the others are not in it. Prints tokens a second and a hash
+// of the drawn tokens, so that a faster wrong answer is noticed.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -28,7 +29,7 @@ struct Options {
   std::vector<std::pair<int32_t, int32_t>> decode;
   std::vector<int32_t> prefill;
   int32_t gen = 128, chunk = 4096, repeat = 3;
-  bool sampled = false;
+  bool sampled = false, cut = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -49,8 +50,9 @@ Options parse(int argc, char** argv) {
       o.chunk = std::atoi(next().c_str());
     } else if (arg == "--repeat") {
       o.repeat = std::atoi(next().c_str());
-    } else if (arg == "--sampled") {
+    } else if (arg == "--sampled" || arg == "--cut") {
       o.sampled = true;
+      o.cut = o.cut || arg == "--cut";
     }
   }
   return o;
@@ -104,6 +106,11 @@ Run run_jobs(engine::Engine& engine, const Options& o, int32_t batch, int32_t pr
     if (o.sampled) {
       job.params.temperature = 0.8f;
       job.params.seed = static_cast<uint64_t>(i);
+      if (o.cut) {
+        job.params.top_k = 20;
+        job.params.top_p = 0.8f;
+        job.params.repetition_penalty = 1.05f;
+      }
     }
     sinks.push_back(std::make_shared<Collector>());
     engine.submit(std::move(job), sinks.back());

@@ -80,7 +80,9 @@ bool needs_host(const SampleRow& row, int32_t vocab) {
   const ops::SampleParams& p = row.params;
   const bool cut = p.temperature > 0 && (p.top_k > 0 || p.top_p < 1) && vocab > kMostCutVocab;
   const bool edited = p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
-  return row.host_logits || row.top_logprobs > 0 || p.n_biases > 0 || cut || edited;
+  // The device changes the logits of a row with penalties, so their logarithms are gone.
+  return row.host_logits || row.top_logprobs > 0 || p.n_biases > 0 || cut ||
+         (edited && row.top_logprobs == 0);
 }
 
 }  // namespace
@@ -90,6 +92,9 @@ DrawRow draw_row(const ops::SampleParams& params, int32_t logit_row, int32_t slo
   row.top_k = params.top_k;
   row.top_p = params.top_p;
   if (params.min_p > 0) row.least = static_cast<float>(ops::natural_log(static_cast<double>(params.min_p)));
+  row.repetition = params.repetition_penalty;
+  row.presence = params.presence_penalty;
+  row.frequency = params.frequency_penalty;
   row.seed = params.seed;
   return row;
 }
@@ -102,11 +107,11 @@ struct CudaExecutor::State {
   std::unique_ptr<PassGraphs> graphs;
   std::unique_ptr<StagingRing> staging;
   std::vector<SlotTokens> tokens;  // of each slot
-  Memory edits, draw_rows, draw_blocks, draw_cuts, draw_results, token_lists, step_logits;
+  Memory edits, draw_rows, draw_blocks, draw_cuts, draw_results, token_lists, step_logits, counts, prompts;
   int32_t max_partitions = 1;
   std::map<Ticket, Step> steps;
   Ticket next_ticket = 1;
-  const float* logits = nullptr;  // of the last step
+  float* logits = nullptr;  // of the last step
   std::vector<Memory> spare_results;
   std::vector<cudaEvent_t> spare_events;
 
@@ -268,11 +273,12 @@ struct CudaExecutor::State {
       rows.push_back(draw_row(s.params, s.logit_row, from.slot, from.next_position));
     }
     const bool cuts = std::any_of(rows.begin(), rows.end(), [](const DrawRow& row) { return row.cuts(); });
+    const bool edits = std::any_of(rows.begin(), rows.end(), [](const DrawRow& row) { return row.edits(); });
     const auto n = static_cast<int32_t>(rows.size());
     staging->copy(draw_rows.as(), rows.data(), rows.size() * sizeof(DrawRow), stream);
     draw({draw_rows.as<DrawRow>(), logits, draw_blocks.as<DrawBlock>(), draw_results.as<DrawResult>(),
-          network->last_tokens(), cuts ? draw_cuts.as<DrawCut>() : nullptr, plan->vocab,
-          Vocab(plan->vocab, limits).drawable},
+          network->last_tokens(), counts.as<uint32_t>(), edits, cuts ? draw_cuts.as<DrawCut>() : nullptr,
+          plan->vocab, Vocab(plan->vocab, limits).drawable},
          n, stream);
     check(cudaMemcpyAsync(step.results.as(), draw_results.as(), rows.size() * sizeof(DrawResult),
                           cudaMemcpyDeviceToHost, stream),
@@ -296,7 +302,8 @@ struct CudaExecutor::State {
     if (token_lists.bytes() < bytes) token_lists = Memory::device(bytes * 2);
     staging->copy(token_lists.as(), list.data(), bytes, stream);
     const auto n = static_cast<int32_t>(step.draws.size());
-    set_last_tokens(token_lists.as<int32_t>(), token_lists.as<int32_t>() + n, n, network->last_tokens(),
+    set_last_tokens({token_lists.as<int32_t>(), token_lists.as<int32_t>() + n, n, network->last_tokens(),
+                     counts.as<uint32_t>(), plan->vocab},
                     stream);
   }
 
@@ -368,13 +375,26 @@ void CudaExecutor::load(const models::Plan& plan, const ops::WeightTable& weight
   const auto rows = static_cast<size_t>(std::max(limits.max_slots, kPassRows));
   s.draw_rows = Memory::device(rows * sizeof(DrawRow));
   s.draw_blocks = Memory::device(rows * static_cast<size_t>(draw_blocks(plan.vocab)) * sizeof(DrawBlock));
+  const size_t counted =
+      static_cast<size_t>(limits.max_slots) * static_cast<size_t>(plan.vocab) * sizeof(uint32_t);
+  s.counts = Memory::device(counted);
+  check(cudaMemset(s.counts.as(), 0, counted), "clear");
   s.draw_cuts = Memory::device(rows * sizeof(DrawCut));
   s.draw_results = Memory::device(rows * sizeof(DrawResult));
   check(cudaDeviceSynchronize(), "load");
 }
 
 void CudaExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt) {
-  state_->tokens[static_cast<size_t>(slot)].reset(prompt);
+  State& s = *state_;
+  s.tokens[static_cast<size_t>(slot)].reset(prompt);
+  if (s.prompts.bytes() < prompt.size_bytes()) {
+    check(cudaStreamSynchronize(s.stream), "synchronize");
+    s.prompts = Memory::device(prompt.size_bytes() * 2);
+  }
+  if (!prompt.empty()) s.staging->copy(s.prompts.as(), prompt.data(), prompt.size_bytes(), s.stream);
+  const auto vocab = static_cast<size_t>(s.plan->vocab);
+  reset_counts(s.counts.as<uint32_t>() + static_cast<size_t>(slot) * vocab, s.plan->vocab,
+               s.prompts.as<int32_t>(), static_cast<int32_t>(prompt.size()), s.stream);
 }
 
 Ticket CudaExecutor::forward(const Batch& batch) {

@@ -1,5 +1,5 @@
 // Runs plans on an NVIDIA device with own kernels. Engine thread only, except measure and load. Two steps in
-// flight: forward() and sample() enqueue, wait() reads; draws with penalties, biases or alternatives are made on the
+// flight: forward() and sample() enqueue, wait() reads; draws with biases, alternatives or logprobs after penalties are made on the
 // host inside sample(), which then waits.
 #pragma once
 

@@ -131,7 +131,9 @@ MemoryPlan plan_memory(const models::Plan& plan, const ops::WeightTable& weights
                                  kBlockTokens * static_cast<size_t>(group.head_dim) * 2 *
                                  (limits.exact ? 4 : 2));
   const PassMemory pass = pass_memory(plan, weights, limits);
-  memory.slot_bytes = plan.kv_groups.size() * static_cast<size_t>(pass.blocks_per_slot + 1) * sizeof(int32_t);
+  memory.slot_bytes =
+      plan.kv_groups.size() * static_cast<size_t>(pass.blocks_per_slot + 1) * sizeof(int32_t) +
+      static_cast<size_t>(plan.vocab) * sizeof(uint32_t);  // counts of drawn tokens
   memory.scratch_bytes = prompt_memory(plan, limits).total() + pass.hidden + pass.q + pass.pieces +
                          pass.piece_sums + pass.logits + pass.ropes + kMaxOutputs * pass.activations +
                          (kMaxOutputs + 1) * pass.sums;

@@ -116,6 +116,33 @@ __global__ void __launch_bounds__(kThreads) scan_logits(const DrawArguments a) {
   }
 }
 
+/// ops::apply_counts, for each token of a row.
+__global__ void __launch_bounds__(kThreads) edit_logits(const DrawArguments a) {
+  allow_next();
+  await_previous();
+  const DrawRow row = a.rows[blockIdx.y];
+  if (row.repetition == 1 && row.presence == 0 && row.frequency == 0) return;
+  float* logits = a.logits + static_cast<size_t>(row.logit_row) * a.vocab;
+  const uint32_t* counts = a.counts + static_cast<size_t>(row.slot) * a.vocab;
+  const int32_t first = static_cast<int32_t>(blockIdx.x) * kDrawCols;
+  for (int32_t c = first + threadIdx.x; c < min(first + kDrawCols, a.vocab); c += kThreads) {
+    const uint32_t count = counts[c], drawn = count & ~kInPrompt;
+    if (count == 0) continue;
+    float logit = logits[c];
+    logit = logit < 0 ? logit * row.repetition : logit / row.repetition;
+    if (drawn > 0) logit -= row.presence + row.frequency * static_cast<float>(drawn);
+    logits[c] = logit;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    count_prompt(uint32_t* counts, int32_t vocab, const int32_t* prompt, int32_t n) {
+  allow_next();
+  await_previous();
+  const auto i = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x);
+  if (i < n && prompt[i] >= 0 && prompt[i] < vocab) counts[prompt[i]] = kInPrompt;
+}
+
 __global__ void __launch_bounds__(kThreads) draw_logits(const DrawArguments a) {
   allow_next();
   await_previous();
@@ -181,15 +208,20 @@ __global__ void finish_draws(const DrawArguments a, int32_t n_blocks) {
     const float v = a.logits[static_cast<size_t>(row.logit_row) * a.vocab + best.token];
     result.logprob = (v - top.value) - logf(sum);
     a.last_tokens[row.slot] = result.token;
+    ++a.counts[static_cast<size_t>(row.slot) * a.vocab + result.token];
   }
   a.results[r] = result;
 }
 
-__global__ void set_tokens(const int32_t* slots, const int32_t* tokens, int32_t n, int32_t* last_tokens) {
+/// A slot is named once.
+__global__ void set_tokens(const DrawnTokens a) {
   allow_next();
   await_previous();
-  for (int32_t i = threadIdx.x; i < n; i += blockDim.x)
-    if (tokens[i] >= 0) last_tokens[slots[i]] = tokens[i];
+  for (int32_t i = threadIdx.x; i < a.n; i += blockDim.x) {
+    if (a.tokens[i] < 0) continue;
+    a.last_tokens[a.slots[i]] = a.tokens[i];
+    ++a.counts[static_cast<size_t>(a.slots[i]) * a.vocab + a.tokens[i]];
+  }
 }
 
 }  // namespace
@@ -203,15 +235,22 @@ void finish_logits(const Partials& sums, float softcap, float* logits, int32_t r
 void draw(const DrawArguments& arguments, int32_t rows, cudaStream_t stream) {
   const int32_t blocks = draw_blocks(arguments.vocab);
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(rows));
+  if (arguments.edits) launch(edit_logits, {grid, kThreads}, stream, arguments);
   launch(scan_logits, {grid, kThreads}, stream, arguments);
   if (arguments.cuts != nullptr) cut_draws(arguments, rows, stream);
   launch(draw_logits, {grid, kThreads}, stream, arguments);
   launch(finish_draws, {static_cast<unsigned>(rows), 32}, stream, arguments, blocks);
 }
 
-void set_last_tokens(const int32_t* slots, const int32_t* tokens, int32_t n, int32_t* last_tokens,
-                     cudaStream_t stream) {
-  launch(set_tokens, {1, 64}, stream, slots, tokens, n, last_tokens);
+void set_last_tokens(const DrawnTokens& drawn, cudaStream_t stream) {
+  launch(set_tokens, {1, 64}, stream, drawn);
+}
+
+void reset_counts(uint32_t* counts, int32_t vocab, const int32_t* prompt, int32_t n, cudaStream_t stream) {
+  check(cudaMemsetAsync(counts, 0, static_cast<size_t>(vocab) * sizeof(uint32_t), stream), "clear counts");
+  if (n > 0)
+    launch(count_prompt, {static_cast<unsigned>((n + kThreads - 1) / kThreads), kThreads}, stream, counts,
+           vocab, prompt, n);
 }
 
 }  // namespace penstock::exec::cuda

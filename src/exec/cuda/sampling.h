@@ -1,6 +1,6 @@
 // Drawing tokens on the device: argmax of the tempered logits plus the noise of ops/sample.h over what top-k,
-// top-p and min-p keep, with the same bits as on every executor. What needs more than that is drawn on the
-// host.
+// top-p and min-p keep, after penalties, with the same bits as on every executor. Biases and alternatives: on
+// the host.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,10 @@ struct DrawRow {
   int32_t top_k = 0;                // 0 off
   float top_p = 1;                  // 1 off
   float least = -__builtin_inff();  // tempered logits below it are not drawn: the logarithm of min-p
+  float repetition = 1, presence = 0, frequency = 0;
   uint64_t seed = 0;
 
+  bool edits() const { return repetition != 1 || presence != 0 || frequency != 0; }
   bool cuts() const { return temperature > 0 && (top_k > 0 || top_p < 1); }
 };
 
@@ -40,6 +42,9 @@ struct DrawResult {
   float logprob = 0;
 };
 
+/// Of each token of the vocabulary, for a slot: how often it was drawn, and this bit if the prompt has it.
+inline constexpr uint32_t kInPrompt = 1u << 31;
+
 /// Scratch of the draws: of `blocks_of(vocab)` entries for each row.
 struct DrawBlock {
   float most = 0;
@@ -59,10 +64,12 @@ void finish_logits(const Partials& sums, float softcap, float* logits, int32_t r
 
 struct DrawArguments {
   const DrawRow* rows = nullptr;
-  const float* logits = nullptr;   // [.., vocab]
+  float* logits = nullptr;         // [.., vocab]; those of rows with penalties are changed
   DrawBlock* blocks = nullptr;     // [rows, draw_blocks]
   DrawResult* results = nullptr;   // [rows]
   int32_t* last_tokens = nullptr;  // [slots]
+  uint32_t* counts = nullptr;      // [slots][vocab]
+  bool edits = false;              // some row has penalties
   DrawCut* cuts = nullptr;         // [rows]; null where no row cuts
   int32_t vocab = 0;
   int32_t drawable = 0;  // of the vocab, from the first: the rest is never drawn
@@ -75,8 +82,17 @@ void draw(const DrawArguments& arguments, int32_t rows, cudaStream_t stream);
 /// The cuts of the rows, of what draw() has scanned.
 void cut_draws(const DrawArguments& arguments, int32_t rows, cudaStream_t stream);
 
-/// last_tokens[slots[i]] = tokens[i], where it is not negative.
-void set_last_tokens(const int32_t* slots, const int32_t* tokens, int32_t n, int32_t* last_tokens,
-                     cudaStream_t stream);
+/// Tokens that the host drew: last_tokens[slots[i]] = tokens[i], and counted, where it is not negative.
+struct DrawnTokens {
+  const int32_t *slots = nullptr, *tokens = nullptr;
+  int32_t n = 0;
+  int32_t* last_tokens = nullptr;
+  uint32_t* counts = nullptr;  // [slots][vocab]
+  int32_t vocab = 0;
+};
+void set_last_tokens(const DrawnTokens& drawn, cudaStream_t stream);
+
+/// `counts` [vocab] of one slot become those of a sequence that begins with the prompt.
+void reset_counts(uint32_t* counts, int32_t vocab, const int32_t* prompt, int32_t n, cudaStream_t stream);
 
 }  // namespace penstock::exec::cuda
