@@ -1,6 +1,6 @@
 # The kernels of the CPU executor and their tests alone, for a processor that the whole program is not built for here
-# (PENSTOCK_KERNELS_ONLY, preset arm64). The tests run on each emulated processor of PENSTOCK_EMULATED.
-set(PENSTOCK_EMULATED "max;neoverse-n1;cortex-a72" CACHE STRING "Processors to run the tests on, as the emulator calls them")
+# (PENSTOCK_KERNELS_ONLY, preset arm64). The tests run on each of these processors, as the emulator calls them.
+set(emulated_processors max neoverse-n1 cortex-a72)
 set(PENSTOCK_GTEST_SOURCE /usr/src/googletest CACHE PATH "Sources of GoogleTest, as libgtest-dev brings them")
 
 add_subdirectory(${PENSTOCK_GTEST_SOURCE} googletest EXCLUDE_FROM_ALL)
@@ -13,7 +13,7 @@ penstock_library(exec_cpu
 add_executable(cpu_kernels_test tests/ops/cpu_kernels_test.cpp)
 target_link_libraries(cpu_kernels_test PRIVATE penstock_exec_cpu GTest::gtest_main)
 
-foreach(processor IN LISTS PENSTOCK_EMULATED)
+foreach(processor IN LISTS emulated_processors)
   set(command ${CMAKE_CROSSCOMPILING_EMULATOR} -cpu ${processor} $<TARGET_FILE:cpu_kernels_test>)
   add_test(NAME cpu_kernels_${processor} COMMAND ${command})
   add_test(NAME tables_${processor} COMMAND ${command} --gtest_list_tests)
