@@ -39,12 +39,12 @@ inline __m512 exp2_wide(__m512 x) {
   x = _mm512_min_ps(_mm512_set1_ps(126.0f), _mm512_max_ps(_mm512_set1_ps(-125.0f), x));
   const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m512 f = _mm512_sub_ps(x, n);
-  __m512 p = _mm512_set1_ps(0.00132647273f);
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.00967151299f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.0555073358f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.240222424f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.693147004f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
+  __m512 p = _mm512_set1_ps(kExp2[5]);
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[4]));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[3]));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[2]));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[1]));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[0]));
   const __m512i power = _mm512_slli_epi32(_mm512_cvtps_epi32(n), 23);
   return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), power));
 }

@@ -160,7 +160,6 @@ class ScalesOf {
         factor_(w.scale_factor) {}
 
   bool has_bias() const { return has_bias_; }
-  int64_t at() const { return scales_; }
 
   /// Of one group; the bias is zero where none is stored.
   inline __attribute__((always_inline)) Group read(const uint8_t* block, int64_t group) const {

@@ -57,10 +57,16 @@ inline constexpr int32_t kStripRows = 8;        // rows of a packed strip: lanes
 inline constexpr int32_t kChunk = 32;           // columns of a plane
 inline constexpr int32_t kNestedColumns = 256;  // columns of a block with nested scales
 inline constexpr int32_t kStoredBias = INT32_MIN;
-inline constexpr int32_t kTileKeys = 64;  // positions of a KV block and of an attention tile
-inline constexpr float kLog2E = 1.44269504f;
+inline constexpr int32_t kTileKeys = 64;    // positions of a KV block and of an attention tile
 inline constexpr int32_t kPanelKeys = 16;   // keys of one panel of a tile
 inline constexpr int32_t kPartition = 256;  // absolute positions whose softmax is one partial result
+
+inline constexpr float kLog2E = 1.44269504f;
+
+/// 2 to the power f, f in [-0.5, 0.5], is the polynomial of these from the constant term on: a minimax fit,
+/// relative error 1.6e-7 as Horner's scheme of multiply-adds.
+inline constexpr float kExp2[] = {1.0f,          0.693147004f,   0.240222424f,
+                                  0.0555073358f, 0.00967151299f, 0.00132647273f};
 
 /// A matrix of integer codes, value = scale * code + bias, in strips of 8 rows. A strip is a run of blocks of
 /// one group of columns (two groups of 16, or 256 columns with nested scales): planes of codes, then for each

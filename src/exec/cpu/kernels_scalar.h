@@ -22,8 +22,8 @@ void store_output(const LinearOut& out, int64_t m, int64_t row, float value);
 /// Exact also where denormals are zero, unlike tensor::f16_to_f32.
 float half_to_float(uint16_t bits);
 
-/// 2 to the power x, x clamped to -125..126: Horner's scheme of degree 5 (a minimax fit, relative
-/// error 1.6e-7) on x minus the nearest integer, which is added to the exponent; NaN stays NaN.
+/// 2 to the power x, x clamped to -125..126: kExp2 of x minus the nearest integer, which is added to the
+/// exponent; NaN stays NaN.
 float exp2_scalar(float x);
 
 /// Sum of 8 lanes: (l0+l4)+(l2+l6) + (l1+l5)+(l3+l7).

@@ -22,12 +22,12 @@ float exp2_scalar(float x) {
   x = kLow > x ? kLow : x;
   x = kHigh < x ? kHigh : x;
   const float n = std::nearbyint(x), f = x - n;
-  float p = 0.00132647273f;
-  p = std::fma(p, f, 0.00967151299f);
-  p = std::fma(p, f, 0.0555073358f);
-  p = std::fma(p, f, 0.240222424f);
-  p = std::fma(p, f, 0.693147004f);
-  p = std::fma(p, f, 1.0f);
+  float p = kExp2[5];
+  p = std::fma(p, f, kExp2[4]);
+  p = std::fma(p, f, kExp2[3]);
+  p = std::fma(p, f, kExp2[2]);
+  p = std::fma(p, f, kExp2[1]);
+  p = std::fma(p, f, kExp2[0]);
   const int32_t exponent = n == n ? static_cast<int32_t>(n) : 0;
   return std::bit_cast<float>(std::bit_cast<int32_t>(p) + exponent * (1 << 23));
 }

@@ -59,12 +59,12 @@ static inline __m256 exp2_lanes(__m256 x) {
   x = _mm256_min_ps(_mm256_set1_ps(126.0f), _mm256_max_ps(_mm256_set1_ps(-125.0f), x));
   const __m256 n = _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m256 f = _mm256_sub_ps(x, n);
-  __m256 p = _mm256_set1_ps(0.00132647273f);
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0.00967151299f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0.0555073358f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0.240222424f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0.693147004f));
-  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.0f));
+  __m256 p = _mm256_set1_ps(kExp2[5]);
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(kExp2[4]));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(kExp2[3]));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(kExp2[2]));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(kExp2[1]));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(kExp2[0]));
   const __m256i power = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
   return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), power));
 }

@@ -99,12 +99,12 @@ static inline float32x4_t exp2_four(float32x4_t x) {
   x = vminq_f32(vmaxq_f32(x, vdupq_n_f32(-125.0f)), vdupq_n_f32(126.0f));
   const float32x4_t n = vrndnq_f32(x);
   const float32x4_t f = vsubq_f32(x, n);
-  float32x4_t p = vdupq_n_f32(0.00132647273f);
-  p = vfmaq_f32(vdupq_n_f32(0.00967151299f), p, f);
-  p = vfmaq_f32(vdupq_n_f32(0.0555073358f), p, f);
-  p = vfmaq_f32(vdupq_n_f32(0.240222424f), p, f);
-  p = vfmaq_f32(vdupq_n_f32(0.693147004f), p, f);
-  p = vfmaq_f32(vdupq_n_f32(1.0f), p, f);
+  float32x4_t p = vdupq_n_f32(kExp2[5]);
+  p = vfmaq_f32(vdupq_n_f32(kExp2[4]), p, f);
+  p = vfmaq_f32(vdupq_n_f32(kExp2[3]), p, f);
+  p = vfmaq_f32(vdupq_n_f32(kExp2[2]), p, f);
+  p = vfmaq_f32(vdupq_n_f32(kExp2[1]), p, f);
+  p = vfmaq_f32(vdupq_n_f32(kExp2[0]), p, f);
   return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), vshlq_n_s32(vcvtq_s32_f32(n), 23)));
 }
 
