@@ -22,7 +22,7 @@ template <class V, int kTop>
 struct UnsignedCodes {
   using Vector = V;
   static constexpr int kFlush = 32767 / (2 * 127 * kTop) >= 8 ? 8 : 32767 / (2 * 127 * kTop) >= 4 ? 4 : 2;
-  static constexpr bool kSigned = false, kFloat = false;
+  static constexpr bool kSigned = false, kFloat = false, kRaised = false;
   typename V::Place at;
 
   explicit UnsignedCodes(typename V::Place codes) : at(codes) {}
@@ -37,12 +37,20 @@ struct UnsignedCodes {
 template <class V>
 struct TwoCodes : UnsignedCodes<V, 3> {
   static constexpr int kBytes = 2 * kChunk;
-  static constexpr bool kSixteens = takes_sixteens(CodeLayout::kTwo);
+  static constexpr bool kSixteens = takes_sixteens(CodeLayout::kTwo), kRaised = true;
   using UnsignedCodes<V, 3>::UnsignedCodes;
 
+  /// Steps 4 to 7 lie two bits higher than steps 0 to 3.
   template <int kStep>
   typename V::Int step() const {
-    return field<V, kStep % 4 * 2, 0, 3>(V::load(this->at, kStep / 4 * 32));
+    return field<V, kStep % 2 * 4 + kStep / 4 * 2, 0, 3>(V::load(this->at, kStep % 4 / 2 * 32));
+  }
+
+  /// The same without a shift of two bits: steps 4 to 7 are four times the code.
+  template <int kStep>
+  typename V::Int raised() const {
+    constexpr int kUp = kStep / 4 * 2;
+    return field<V, kStep % 2 * 4 + kUp, kUp, 3 << kUp>(V::load(this->at, kStep % 4 / 2 * 32));
   }
 };
 
@@ -129,7 +137,8 @@ struct EightCodes {
   using Vector = V;
   static constexpr int kBytes = 8 * kChunk;
   static constexpr int kFlush = 1;
-  static constexpr bool kSigned = true, kFloat = false, kSixteens = takes_sixteens(CodeLayout::kEight);
+  static constexpr bool kSigned = true, kFloat = false, kRaised = false;
+  static constexpr bool kSixteens = takes_sixteens(CodeLayout::kEight);
   typename V::Place at;
 
   explicit EightCodes(typename V::Place codes) : at(codes) {}

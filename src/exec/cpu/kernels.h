@@ -10,7 +10,8 @@ namespace penstock::exec::cpu {
 /// How packed codes lie in memory, in planes of 32 columns of a strip: for row r, byte 4r + i of a vector of
 /// 32 bytes. Columns are counted from the start of the 32; a step is four columns.
 ///   4-bit plane: four vectors, vector v holds column 8v + i (low half) and 8v + 4 + i (high half)
-///   2-bit plane: two vectors, bits 2j and 2j + 1 of vector v are column 16v + 4j + i
+///   2-bit plane: two vectors, from the low bits of vector v on columns 8v + i, 16 + 8v + i, 8v + 4 + i and
+///     20 + 8v + i
 ///   three, five, six bits: as many vectors. Whole codes first, step after step, two in a byte of three bits,
 ///     one in the others; the steps that are left in the bits above them:
 ///     three: bits 0..1 of steps 6 and 7 in vectors 0 and 1, their bit 2 in bits 6 and 7 of vector 2
@@ -19,7 +20,7 @@ namespace penstock::exec::cpu {
 ///       0..2 in vector 4, bits 3 and 4 in bit 7 of vectors 1 and 3
 ///     six: step 6 by pairs of bits in vectors 0..2, step 7 in vectors 3..5
 ///   bytes: eight vectors, vector v holds column 4v + i, minus 128
-///   numbers: eight vectors, byte 16 * (i / 2) + 2r + i % 2 of vector v is column 4v + i
+///   numbers: eight vectors, vector v holds column 4v + i
 enum class CodeLayout : uint8_t {
   kTwo,  // 2-bit plane
   kThree,
@@ -206,7 +207,8 @@ struct Kernels {
                        uint8_t* scratch);
 
   /// Codes times float32 activations: w = fma(code, scale, bias), or (code - zero) * scale where no bias is
-  /// stored, or number * scale; acc = fma(w, x, acc) in column order. scratch: exact_scratch_floats(m).
+  /// stored, or number * scale; acc = fma(w, x, acc) in column order. Numbers are summed for each group, then
+  /// acc = fma(sum, scale, acc). scratch: exact_scratch_floats(m).
   void (*linear_exact)(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,
                        float* scratch);
 

@@ -22,14 +22,13 @@ const LayoutAvx2& layout_avx2(CodeLayout layout) {
       return five_avx2();
     case CodeLayout::kSix:
       return six_avx2();
-    case CodeLayout::kEight:
-      return eight_avx2();
     case CodeLayout::kFp4:
       return fp4_avx2();
-    case CodeLayout::kFp8:
+    case CodeLayout::kEight:
+    case CodeLayout::kFp8:  // no integers, linear_fp8_avx2
       break;
   }
-  return fp8_avx2();
+  return eight_avx2();
 }
 
 void linear_codes_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,

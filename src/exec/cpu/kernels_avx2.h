@@ -32,12 +32,11 @@ const LayoutAvx2& five_avx2();
 const LayoutAvx2& six_avx2();
 const LayoutAvx2& eight_avx2();
 const LayoutAvx2& fp4_avx2();
-const LayoutAvx2& fp8_avx2();  // unpack_floats alone
 const LayoutAvx2& layout_avx2(CodeLayout layout);
 
-/// One activation row; the bits are those of linear_exact_avx2.
-void one_row_fp8_avx2(const PackedCodes& w, const float* x, Range strips, const LinearOut& out);
-
+/// linear_exact of E4M3 numbers.
+void linear_fp8_avx2(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,
+                     float* scratch);
 void linear_exact_avx2(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,
                        float* scratch);
 void linear_dense_avx2(const DenseMatrix& w, const FloatRows& x, Range rows, const LinearOut& out);

@@ -19,7 +19,7 @@ int32_t in_four(const uint8_t* plane, int lane, int c) {
 }
 
 int32_t in_two(const uint8_t* plane, int lane, int c) {
-  return plane[c / 16 * 32 + lane * 4 + c % 4] >> (c % 16 / 4 * 2) & 3;
+  return plane[c % 16 / 8 * 32 + lane * 4 + c % 4] >> (c % 8 / 4 * 4 + c / 16 * 2) & 3;
 }
 
 /// Bits [from, from + n) of vector v.
@@ -113,8 +113,7 @@ int32_t code_at(const PackedCodes& w, const uint8_t* block, int lane, int column
 
 float number_at(const PackedCodes& w, const uint8_t* block, int lane, int column) {
   const int c = column % kChunk;
-  return e4m3_value(
-      block[column / kChunk * w.chunk_bytes() + c / 4 * 32 + c % 4 / 2 * 16 + lane * 2 + c % 2]);
+  return e4m3_value(block[column / kChunk * w.chunk_bytes() + c / 4 * 32 + lane * 4 + c % 4]);
 }
 
 float scale_at(const PackedCodes& w, const uint8_t* block, int group, int lane) {
@@ -171,8 +170,10 @@ float dot_numbers(const PackedCodes& w, const uint8_t* strip, int lane, const fl
   for (int64_t g = 0; g < w.groups(); ++g) {
     const auto [block, group, column] = place_of(w, strip, g);
     const float scale = scale_at(w, block, group, lane);
+    float sum = 0;
     for (int c = 0; c < w.group; ++c)
-      acc = std::fma(number_at(w, block, lane, column + c) * scale, x[g * w.group + c], acc);
+      sum = std::fma(number_at(w, block, lane, column + c), x[g * w.group + c], sum);
+    acc = std::fma(sum, scale, acc);
   }
   return acc;
 }

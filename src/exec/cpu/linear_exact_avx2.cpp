@@ -36,7 +36,7 @@ void multiply_panel(const float* panel, int64_t n, const float* x, int64_t strid
 
 void linear_exact_avx2(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,
                        float* scratch) {
-  if (w.layout == CodeLayout::kFp8 && x.m == 1) return one_row_fp8_avx2(w, x.x, strips, out);
+  if (w.layout == CodeLayout::kFp8) return linear_fp8_avx2(w, x, strips, out, scratch);
   const LayoutAvx2& layout = layout_avx2(w.layout);
   float* panel = scratch;
   float* acc = scratch + kExactRows * kExactColumns;

@@ -57,29 +57,6 @@ void unpack_floats(const PackedCodes& w, int64_t strip, int64_t first, int64_t n
   }
 }
 
-/// The same of E4M3 numbers.
-void unpack_numbers(const PackedCodes& w, int64_t strip, int64_t first, int64_t n, float* to) {
-  constexpr int64_t kNumberBytes = kChunk * kStripRows;
-  const uint8_t* chunk = w.blocks + strip * w.strip_bytes() + first / kChunk * w.block_bytes();
-  const uint16x8_t mask = vdupq_n_u16(0xbf80);
-  const auto halves = [&](uint16x8_t high) {  // a sign, four bits of exponent, three of mantissa, as a half
-    return vandq_u16(vreinterpretq_u16_s16(vshrq_n_s16(vreinterpretq_s16_u16(high), 1)), mask);
-  };
-  for (int64_t c = 0; c < n; c += kChunk, chunk += w.block_bytes()) {
-    const Lanes scale = multiply(splat(256), NeonPair::e8m0(chunk + kNumberBytes));
-    for (int64_t i = 0; i < kChunk; i += 2, to += 2 * kPanelRows) {
-      const uint16x8_t two = vreinterpretq_u16_u8(vld1q_u8(chunk + i * kStripRows));
-      store(to, multiply(scale, widen_f16(halves(vshlq_n_u16(two, 8)))));
-      store(to + kPanelRows, multiply(scale, widen_f16(halves(two))));
-    }
-  }
-}
-
-void unpack_strip(const PackedCodes& w, int64_t strip, int64_t first, int64_t n, float* to) {
-  if (w.layout == CodeLayout::kFp8) return unpack_numbers(w, strip, first, n, to);
-  with_codes<NeonPair>(w.layout, [&]<class C>() { unpack_floats<C>(w, strip, first, n, to); });
-}
-
 /// acc[m][32 rows] += panel [n][32] times x[m][n], columns in order.
 template <int MT>
 void multiply_panel(const float* panel, int64_t n, const float* x, int64_t stride, float* acc) {
@@ -102,6 +79,71 @@ void multiply_panel(const float* panel, int64_t n, const float* x, int64_t strid
     for (int v = 0; v < kPanelVectors; ++v) vst1q_f32(acc + m * kPanelRows + v * 4, sum[m][v]);
 }
 
+/// Some strips, kExactStrips at most, times all rows of x.
+void take_codes(const PackedCodes& w, const FloatRows& x, Range strips, float* panel, float* acc) {
+  for (int64_t column = 0; column < w.cols; column += kExactColumns) {
+    const int64_t n = w.cols - column < kExactColumns ? w.cols - column : kExactColumns;
+    with_codes<NeonPair>(w.layout, [&]<class C>() {
+      for (int64_t s = strips.first; s < strips.last; ++s)
+        unpack_floats<C>(w, s, column, n, panel + (s - strips.first) * kStripRows);
+    });
+    const float* from = x.x + column;
+    int64_t m = 0;
+    for (; m + 3 <= x.m; m += 3)
+      multiply_panel<3>(panel, n, from + m * x.stride, x.stride, acc + m * kPanelRows);
+    if (x.m - m == 2) multiply_panel<2>(panel, n, from + m * x.stride, x.stride, acc + m * kPanelRows);
+    if (x.m - m == 1) multiply_panel<1>(panel, n, from + m * x.stride, x.stride, acc + m * kPanelRows);
+  }
+}
+
+constexpr int64_t kNumberBytes = kChunk * kStripRows;
+
+/// One column of eight rows: the byte `shift` bits up in each word, a sign, four bits of exponent, three of
+/// mantissa, as a half that is 2^8 times too small.
+inline Lanes read_column(uint32x4_t lo, uint32x4_t hi, int32_t shift) {
+  const int32x4_t down = vdupq_n_s32(-shift);
+  const uint16x8_t words = vcombine_u16(vmovn_u32(vshlq_u32(lo, down)), vmovn_u32(vshlq_u32(hi, down)));
+  const int16x8_t high = vreinterpretq_s16_u16(vshlq_n_u16(words, 8));
+  return multiply(splat(256),
+                  widen_f16(vandq_u16(vreinterpretq_u16_s16(vshrq_n_s16(high, 1)), vdupq_n_u16(0xbf80))));
+}
+
+/// A group of E4M3 numbers of one strip to to[column * 32 + 0..7].
+void unpack_numbers(const uint8_t* group, float* to) {
+  for (int64_t v = 0; v < kChunk / 4; ++v, to += 4 * kPanelRows) {
+    const uint32x4_t lo = vreinterpretq_u32_u8(vld1q_u8(group + 32 * v));
+    const uint32x4_t hi = vreinterpretq_u32_u8(vld1q_u8(group + 32 * v + 16));
+    for (int i = 0; i < 4; ++i) store(to + i * kPanelRows, read_column(lo, hi, 8 * i));
+  }
+}
+
+/// acc[m][32 rows] = fma(sum of the group, scales, acc).
+template <int MT>
+void multiply_numbers(const float* panel, const float* scales, const float* x, int64_t stride, float* acc) {
+  float sum[MT * kPanelRows] = {};
+  multiply_panel<MT>(panel, kChunk, x, stride, sum);
+  for (int64_t i = 0; i < MT * kPanelRows; i += 8)
+    store(acc + i, multiply_add(load(sum + i), load(scales + i % kPanelRows), load(acc + i)));
+}
+
+/// Some strips, kExactStrips at most, times all rows of x.
+void take_numbers(const PackedCodes& w, const FloatRows& x, Range strips, float* panel, float* acc) {
+  float scales[kPanelRows] = {};
+  for (int64_t g = 0; g < w.groups(); ++g) {
+    for (int64_t s = 0; s < strips.last - strips.first; ++s) {
+      const uint8_t* group = w.blocks + (strips.first + s) * w.strip_bytes() + g * w.block_bytes();
+      unpack_numbers(group, panel + s * kStripRows);
+      store(scales + s * kStripRows, NeonPair::e8m0(group + kNumberBytes));
+    }
+    const float* from = x.x + g * kChunk;
+    int64_t m = 0;
+    for (; m + 3 <= x.m; m += 3)
+      multiply_numbers<3>(panel, scales, from + m * x.stride, x.stride, acc + m * kPanelRows);
+    for (; m < x.m; ++m)
+      multiply_numbers<1>(panel, scales, from + m * x.stride, x.stride, acc + m * kPanelRows);
+  }
+}
+
 }  // namespace
 
 void linear_exact_neon(const PackedCodes& w, const FloatRows& x, Range strips, const LinearOut& out,
@@ -111,17 +153,10 @@ void linear_exact_neon(const PackedCodes& w, const FloatRows& x, Range strips, c
   for (int64_t first = strips.first; first < strips.last; first += kExactStrips) {
     const int64_t n_strips = strips.last - first < kExactStrips ? strips.last - first : kExactStrips;
     for (int64_t i = 0; i < x.m * kPanelRows; i += 8) store(acc + i, splat(0));
-    for (int64_t column = 0; column < w.cols; column += kExactColumns) {
-      const int64_t n = w.cols - column < kExactColumns ? w.cols - column : kExactColumns;
-      for (int64_t s = 0; s < n_strips; ++s) unpack_strip(w, first + s, column, n, panel + s * 8);
-      int64_t m = 0;
-      for (; m + 3 <= x.m; m += 3)
-        multiply_panel<3>(panel, n, x.x + m * x.stride + column, x.stride, acc + m * kPanelRows);
-      if (x.m - m == 2)
-        multiply_panel<2>(panel, n, x.x + m * x.stride + column, x.stride, acc + m * kPanelRows);
-      if (x.m - m == 1)
-        multiply_panel<1>(panel, n, x.x + m * x.stride + column, x.stride, acc + m * kPanelRows);
-    }
+    if (w.layout == CodeLayout::kFp8)
+      take_numbers(w, x, {first, first + n_strips}, panel, acc);
+    else
+      take_codes(w, x, {first, first + n_strips}, panel, acc);
     for (int64_t m = 0; m < x.m; ++m)
       for (int64_t s = 0; s < n_strips; ++s)
         store_rows(out, m, (first + s) * kStripRows, w.rows, load(acc + m * kPanelRows + s * 8));

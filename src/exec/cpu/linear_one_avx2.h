@@ -39,19 +39,15 @@ class AnyScales {
   const uint8_t* block_ = nullptr;
 };
 
-/// Half precision or bfloat16.
+/// Half precision or bfloat16, where blocks are single groups.
 template <ScaleType kType>
 class PlainScales {
  public:
-  explicit PlainScales(const PackedCodes& w)
-      : has_bias_(w.has_bias()), scales_(w.scales_at()), biases_(w.biases_at()) {}
+  explicit PlainScales(const PackedCodes& w) : has_bias_(w.has_bias()) {}
   bool has_bias() const { return has_bias_; }
-  inline __attribute__((always_inline)) void open(const uint8_t* block) { block_ = block; }
 
-  template <int N>
-  inline __attribute__((always_inline)) void read(int64_t /*group*/, GroupScales (&to)[N]) const {
-    static_assert(N == 1);
-    to[0] = {one(block_ + scales_), has_bias_ ? one(block_ + biases_) : Ymm::all(0)};
+  inline __attribute__((always_inline)) GroupScales read(const uint8_t* at) const {
+    return {one(at), has_bias_ ? one(at + 2 * kStripRows) : Ymm::all(0)};
   }
 
  private:
@@ -60,26 +56,19 @@ class PlainScales {
   }
 
   const bool has_bias_;
-  const int64_t scales_, biases_;
-  const uint8_t* block_ = nullptr;
 };
 
 class PowerScales {
  public:
-  explicit PowerScales(const PackedCodes& w) : scales_(w.scales_at()), factor_(Ymm::all(w.scale_factor)) {}
+  explicit PowerScales(const PackedCodes& w) : factor_(Ymm::all(w.scale_factor)) {}
   static bool has_bias() { return false; }
-  inline __attribute__((always_inline)) void open(const uint8_t* block) { block_ = block; }
 
-  template <int N>
-  inline __attribute__((always_inline)) void read(int64_t /*group*/, GroupScales (&to)[N]) const {
-    static_assert(N == 1);
-    to[0] = {Ymm::times(factor_, Ymm::e8m0(block_ + scales_)), Ymm::all(0)};
+  inline __attribute__((always_inline)) GroupScales read(const uint8_t* at) const {
+    return {Ymm::times(factor_, Ymm::e8m0(at)), Ymm::all(0)};
   }
 
  private:
-  const int64_t scales_;
   const __m256 factor_;
-  const uint8_t* block_ = nullptr;
 };
 
 /// Two groups of E4M3 scales: as halves they are 2^8 times too small.
@@ -175,22 +164,42 @@ class PairedScales {
 
 }  // namespace
 
-/// Where two strips are.
-struct FarPlace {
-  const uint8_t* at[2];
-  int64_t group;  // within the block
-  int64_t g;      // within the row
-};
+/// Steps [kFirst + kDone, kEnd) of the raised codes of two strips, not summed beyond 16 bits.
+template <int kFirst, int kEnd, bool kStarts, int kDone = 0, class C>
+static inline __attribute__((always_inline)) void add_raised(const FarChunk<C>& chunk, const int8_t* q,
+                                                             __m256i (&part)[2]) {
+  constexpr int kStep = kFirst + kDone;
+  if constexpr (kStep < kEnd) {
+    const __m256i x = broadcast4(q + 4 * kStep);
+    const __m256i w[2] = {chunk.first.template raised<kStep>(), chunk.second.template raised<kStep>()};
+#pragma GCC unroll 2
+    for (int s = 0; s < 2; ++s) {
+      const __m256i product = _mm256_maddubs_epi16(w[s], x);
+      part[s] = kStarts && kDone == 0 ? product : _mm256_add_epi16(part[s], product);
+      PENSTOCK_KEEP_ORDER(part[s]);
+    }
+    add_raised<kFirst, kEnd, kStarts, kDone + 1>(chunk, q, part);
+  }
+}
 
-/// acc of both strips takes one group, or a pair of groups of 16 columns that share a chunk.
-template <class C, class Scales, bool kHalf>
-static inline __attribute__((always_inline)) void take_far(const RowTile<1>& row, const Scales (&scales)[2],
-                                                           const CodeShape<kHalf>& shape, FarPlace& place,
-                                                           __m256 (&acc)[2][1]) {
-  auto& [at, group, g] = place;
+/// A chunk of raised codes: sums of steps 0 to 3, and four times those of steps 4 to 7. A vector of codes is
+/// read once for both.
+template <bool kStarts, class C>
+static inline __attribute__((always_inline)) void add_raised_chunk(const FarChunk<C>& chunk, const int8_t* q,
+                                                                   __m256i (&low)[2], __m256i (&high)[2]) {
+  add_raised<0, 2, kStarts>(chunk, q, low);
+  add_raised<4, 6, true>(chunk, q, high);
+  add_raised<2, 4, false>(chunk, q, low);
+  add_raised<6, 8, false>(chunk, q, high);
+}
+
+/// Sums of the next group of two strips, or of a pair of groups of 16 columns that share a chunk; `at` and
+/// `q` are moved behind it.
+template <class C, bool kHalf>
+static inline __attribute__((always_inline)) void sum_far(const CodeShape<kHalf>& shape,
+                                                          const uint8_t* (&at)[2], const int8_t*& q,
+                                                          __m256i (&sum)[kHalf ? 2 : 1][2][1]) {
   const int64_t ahead = shape.ahead, chunks = shape.chunks;
-  constexpr int kGroups = kHalf ? 2 : 1;
-  __m256i part[2][1], sum[kGroups][2][1];
   const auto chunk = [&]() __attribute__((always_inline)) {
     prefetch_lines(at[0] + ahead, C::kBytes);
     prefetch_lines(at[1] + ahead, C::kBytes);
@@ -199,25 +208,51 @@ static inline __attribute__((always_inline)) void take_far(const RowTile<1>& row
   const auto next = [&]() __attribute__((always_inline)) {
     at[0] += C::kBytes;
     at[1] += C::kBytes;
+    q += kChunk;
   };
-  if constexpr (kHalf) {
-    const FarChunk<C> both = chunk();
-    add_steps<C, true, 0, 4>(both, row.q, g * 16, part, sum[0]);
-    add_steps<C, true, 4, 8>(both, row.q, g * 16, part, sum[1]);
+  if constexpr (C::kRaised) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256i low[2], high[2];
+    add_raised_chunk<true>(chunk(), q, low, high);
     next();
-  } else {
-    add_steps<C, true, 0, 8>(chunk(), row.q, g * chunks * kChunk, part, sum[0]);
-    next();
-    for (int64_t c = 1; c < chunks; ++c, next())
-      add_steps<C, false, 0, 8>(chunk(), row.q, (g * chunks + c) * kChunk, part, sum[0]);
-  }
-  GroupScales of[2][kGroups];
-  scales[0].template read<kGroups>(group, of[0]);
-  scales[1].template read<kGroups>(group, of[1]);
+    if constexpr (kHalf) {
 #pragma GCC unroll 2
-  for (int i = 0; i < kGroups; ++i) row.take(g + i, {of[0][i], of[1][i]}, scales[0].has_bias(), sum[i], acc);
-  group += kGroups;
-  g += kGroups;
+      for (int s = 0; s < 2; ++s) {
+        sum[0][s][0] = _mm256_madd_epi16(low[s], ones);
+        sum[1][s][0] = _mm256_srai_epi32(_mm256_madd_epi16(high[s], ones), 2);
+      }
+      return;
+    }
+    // Sums of 128 columns fit 16 bits.
+    const auto fold = [&](int s) __attribute__((always_inline)) {
+      low[s] = _mm256_add_epi16(low[s], _mm256_srai_epi16(high[s], 2));
+    };
+    fold(0);
+    fold(1);
+    for (int64_t c = 1; c < chunks; ++c, next()) {
+      add_raised_chunk<false>(chunk(), q, low, high);
+      fold(0);
+      fold(1);
+    }
+#pragma GCC unroll 2
+    for (int s = 0; s < 2; ++s) sum[0][s][0] = _mm256_madd_epi16(low[s], ones);
+  } else {
+    __m256i part[2][1];
+    const int8_t* const x[1] = {q};
+    if constexpr (kHalf) {
+      const FarChunk<C> both = chunk();
+      add_steps<C, true, 0, 4>(both, x, 0, part, sum[0]);
+      add_steps<C, true, 4, 8>(both, x, 0, part, sum[1]);
+      next();
+      return;
+    }
+    add_steps<C, true, 0, 8>(chunk(), x, 0, part, sum[0]);
+    next();
+    for (int64_t c = 1; c < chunks; ++c, next()) {
+      const int8_t* const more[1] = {q};
+      add_steps<C, false, 0, 8>(chunk(), more, 0, part, sum[0]);
+    }
+  }
 }
 
 /// Row first_m of x against two strips. Not inlined: registers are for its loop alone.
@@ -227,40 +262,77 @@ static __attribute__((noinline)) void one_row(const PackedCodes& w, const CodeSh
                                               const LinearOut& out) {
   const RowTile<1> row(x, first_m, shape.groups, shape.offset);
   const int64_t block_bytes = shape.block_bytes, code_bytes = shape.scales_at, ahead = shape.ahead;
+  constexpr int kGroups = kHalf ? 2 : 1;
   Scales scales[2] = {Scales(w), Scales(w)};
   __m256 acc[2][1] = {{_mm256_setzero_ps()}, {_mm256_setzero_ps()}};
-  FarPlace place = {{}, 0, 0};
+  const int8_t* q = row.q[0];
+  int64_t g = 0;
   for (int64_t b = 0; b < shape.blocks; ++b) {
-    place.group = 0;
+    const uint8_t* at[2];
 #pragma GCC unroll 2
     for (int s = 0; s < 2; ++s) {
-      place.at[s] = pair.at[s] + b * block_bytes;
-      prefetch_lines(place.at[s] + ahead + code_bytes, block_bytes - code_bytes);
-      scales[s].open(place.at[s]);
+      at[s] = pair.at[s] + b * block_bytes;
+      prefetch_lines(at[s] + ahead + code_bytes, block_bytes - code_bytes);
+      scales[s].open(at[s]);
     }
-    while (place.group < shape.block_groups) take_far<C, Scales, kHalf>(row, scales, shape, place, acc);
+    for (int64_t group = 0; group < shape.block_groups; group += kGroups, g += kGroups) {
+      __m256i sum[kGroups][2][1];
+      sum_far<C, kHalf>(shape, at, q, sum);
+      GroupScales of[2][kGroups];
+      scales[0].template read<kGroups>(group, of[0]);
+      scales[1].template read<kGroups>(group, of[1]);
+#pragma GCC unroll 2
+      for (int i = 0; i < kGroups; ++i)
+        row.take(g + i, {of[0][i], of[1][i]}, scales[0].has_bias(), sum[i], acc);
+    }
   }
 #pragma GCC unroll 2
   for (int s = 0; s < 2; ++s) store_rows(out, first_m, pair.row[s], shape.rows, acc[s][0]);
 }
 
-/// call.operator()<Scales>() for the scales of w.
-template <class C, bool kHalf, class Call>
-static inline void with_scales(const PackedCodes& w, const Call& call) {
+/// The same where a block is one group: its scales lie behind its codes, before the next.
+template <class C, class Scales, bool kHalf>
+static __attribute__((noinline)) void one_row_flat(const PackedCodes& w, const CodeShape<kHalf>& shape,
+                                                   const QuantRows& x, const StripPair& pair, int64_t first_m,
+                                                   const LinearOut& out) {
+  const RowTile<1> row(x, first_m, shape.groups, shape.offset);
+  const Scales scales(w);
+  const uint8_t* at[2] = {pair.at[0], pair.at[1]};
+  const int8_t* q = row.q[0];
+  __m256 acc[2][1] = {{_mm256_setzero_ps()}, {_mm256_setzero_ps()}};
+  for (int64_t g = 0; g < shape.groups; ++g) {
+    __m256i sum[1][2][1];
+    sum_far<C, kHalf>(shape, at, q, sum);
+    prefetch_lines(at[0] + shape.ahead, 1);
+    prefetch_lines(at[1] + shape.ahead, 1);
+    row.take(g, {scales.read(at[0]), scales.read(at[1])}, scales.has_bias(), sum[0], acc);
+    at[0] += shape.scale_step;
+    at[1] += shape.scale_step;
+  }
+#pragma GCC unroll 2
+  for (int s = 0; s < 2; ++s) store_rows(out, first_m, pair.row[s], shape.rows, acc[s][0]);
+}
+
+/// Row first_m of x against two strips, by the loop for the scales of w.
+template <class C, bool kHalf>
+static void one_row_by_scales(const PackedCodes& w, const CodeShape<kHalf>& shape, const QuantRows& x,
+                              const StripPair& pair, int64_t m, const LinearOut& out) {
   const ScaleType type = w.scale_type;
   if constexpr (!C::kFloat && !C::kSigned && kHalf == C::kSixteens)
-    if (type == ScaleType::kNested) return call.template operator()<NestedScales>();
+    if (type == ScaleType::kNested) return one_row<C, NestedScales, kHalf>(w, shape, x, pair, m, out);
   if constexpr (kHalf && C::kBytes == 2 * kChunk)
-    if (type == ScaleType::kPaired) return call.template operator()<PairedScales>();
+    if (type == ScaleType::kPaired) return one_row<C, PairedScales, kHalf>(w, shape, x, pair, m, out);
   if constexpr (!C::kFloat && !kHalf) {
-    if (type == ScaleType::kF16) return call.template operator()<PlainScales<ScaleType::kF16>>();
-    if (type == ScaleType::kBF16) return call.template operator()<PlainScales<ScaleType::kBF16>>();
+    if (type == ScaleType::kF16)
+      return one_row_flat<C, PlainScales<ScaleType::kF16>, kHalf>(w, shape, x, pair, m, out);
+    if (type == ScaleType::kBF16)
+      return one_row_flat<C, PlainScales<ScaleType::kBF16>, kHalf>(w, shape, x, pair, m, out);
   }
   if constexpr (C::kFloat && !kHalf)
-    if (type == ScaleType::kE8M0) return call.template operator()<PowerScales>();
+    if (type == ScaleType::kE8M0) return one_row_flat<C, PowerScales, kHalf>(w, shape, x, pair, m, out);
   if constexpr (C::kFloat && kHalf)
-    if (type == ScaleType::kE4M3) return call.template operator()<SmallFloatScales>();
-  call.template operator()<AnyScales>();
+    if (type == ScaleType::kE4M3) return one_row<C, SmallFloatScales, kHalf>(w, shape, x, pair, m, out);
+  one_row<C, AnyScales, kHalf>(w, shape, x, pair, m, out);
 }
 
 /// Two strips at a time from the two halves of the range: the hardware follows two long streams better than
@@ -277,8 +349,7 @@ static void strips_of(const PackedCodes& w, const QuantRows& x, Range strips, co
     int64_t m = 0;
     for (; m + 3 <= x.m; m += 3) strips_tile<C, kHalf, 3>(shape, x, pair, m, out);
     if (x.m - m == 2) strips_tile<C, kHalf, 2>(shape, x, pair, m, out);
-    if (x.m - m == 1)
-      with_scales<C, kHalf>(w, [&]<class Scales>() { one_row<C, Scales, kHalf>(w, shape, x, pair, m, out); });
+    if (x.m - m == 1) one_row_by_scales<C, kHalf>(w, shape, x, pair, m, out);
   }
 }
 

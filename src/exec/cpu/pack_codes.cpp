@@ -198,11 +198,8 @@ void write_four_plane(const uint32_t (&steps)[8], uint8_t* at) {
 }
 
 void write_two_plane(const uint32_t (&steps)[8], uint8_t* at) {
-  for (size_t v = 0; v < 2; ++v) {
-    uint32_t word = 0;
-    for (size_t j = 0; j < 4; ++j) word |= steps[4 * v + j] << 2 * j;
-    put_word(at, v, word);
-  }
+  for (size_t v = 0; v < 2; ++v)
+    put_word(at, v, steps[2 * v] | steps[2 * v + 4] << 2 | steps[2 * v + 1] << 4 | steps[2 * v + 5] << 6);
 }
 
 /// The bits `mask` of every byte of a step, moved up.
@@ -231,13 +228,6 @@ void write_six(const uint32_t (&s)[8], uint8_t* at) {
   }
 }
 
-void write_numbers(const uint32_t (&steps)[8], uint8_t* at) {
-  for (size_t v = 0; v < 8; ++v) {
-    std::memcpy(at + 32 * v, &steps[v], 2);
-    std::memcpy(at + 32 * v + 16, reinterpret_cast<const uint8_t*>(&steps[v]) + 2, 2);
-  }
-}
-
 /// 32 columns of one lane.
 void write_planes(CodeLayout layout, const uint32_t (&steps)[8], uint8_t* at) {
   switch (layout) {
@@ -256,14 +246,15 @@ void write_planes(CodeLayout layout, const uint32_t (&steps)[8], uint8_t* at) {
       for (size_t v = 0; v < 8; ++v) put_word(at, v, steps[v] ^ 0x80808080);
       return;
     case CodeLayout::kFp8:
-      return write_numbers(steps, at);
+      for (size_t v = 0; v < 8; ++v) put_word(at, v, steps[v]);
+      return;
   }
 }
 
-/// True when the kernels read the numbers as what they are: none is NaN, and no scale is beyond 2^113.
+/// True when the kernels read the numbers as what they are: none is NaN, and no scale is beyond 2^80.
 bool fits_fp8(const StripSource& strip) {
   return std::ranges::none_of(strip.codes, [](uint8_t code) { return (code & 0x7f) == 0x7f; }) &&
-         std::ranges::all_of(strip.scales, [](float scale) { return scale <= 0x1p113f; });
+         std::ranges::all_of(strip.scales, [](float scale) { return scale <= 0x1p80f; });
 }
 
 /// The E2M1 bits of codes that are twice the number plus 12.
@@ -276,7 +267,6 @@ void to_fp4_bits(std::span<uint8_t> codes) {
 /// False when a scale or bias does not fit the guess.
 bool write_strip(const StripSource& from, const PackedCodes& to, uint8_t* strip) {
   bool fit = to.layout != CodeLayout::kFp8 || fits_fp8(from);
-  const int64_t lane_bytes = to.layout == CodeLayout::kFp8 ? 2 : 4;
   // The compiler must take the shape for changed by every byte that is written.
   const int64_t n_blocks = to.blocks_of_strip(), block_bytes = to.block_bytes(), block_cols = to.block_cols();
   const int64_t cols = to.cols, chunk_bytes = to.chunk_bytes();
@@ -288,7 +278,7 @@ bool write_strip(const StripSource& from, const PackedCodes& to, uint8_t* strip)
       for (int64_t lane = 0; lane < kStripRows; ++lane) {
         uint32_t steps[8];
         std::memcpy(steps, codes + lane * cols + b * block_cols + c, sizeof(steps));
-        write_planes(layout, steps, block + c / kChunk * chunk_bytes + lane * lane_bytes);
+        write_planes(layout, steps, block + c / kChunk * chunk_bytes + lane * 4);
       }
     if (to.nested()) {
       const auto write = to.scale_type == ScaleType::kPaired ? write_paired : write_nested;
