@@ -95,36 +95,34 @@ class SmallFloatScales {
   const uint8_t* block_ = nullptr;
 };
 
-/// Small integers times halves that are read once a block.
+/// Small integers times halves that are read once a block. The loop over a block reads scales of N groups
+/// where it has come to.
+template <bool kBiased>
 class NestedScales {
  public:
   explicit NestedScales(const PackedCodes& w)
-      : has_bias_(w.has_bias()),
-        code_bytes_(w.code_bytes()),
-        scales_(w.scales_at()),
-        biases_(w.biases_at()) {}
-  bool has_bias() const { return has_bias_; }
+      : code_bytes_(w.code_bytes()), scales_(w.scales_at()), biases_(w.biases_at() - w.scales_at()) {}
+  static constexpr bool has_bias() { return kBiased; }
 
   inline __attribute__((always_inline)) void open(const uint8_t* block) {
-    block_ = block;
+    at_ = block + scales_;
     scale_ = Ymm::f16(block + code_bytes_);
-    if (has_bias_) bias_ = Ymm::f16(block + code_bytes_ + 2 * kStripRows);
+    if (kBiased) bias_ = Ymm::f16(block + code_bytes_ + 2 * kStripRows);
   }
 
   template <int N>
-  inline __attribute__((always_inline)) void read(int64_t group, GroupScales (&to)[N]) const {
-    const uint8_t* at = block_ + group * kStripRows;
+  inline __attribute__((always_inline)) void read(int64_t /*group*/, GroupScales (&to)[N]) {
 #pragma GCC unroll 2
     for (int i = 0; i < N; ++i) {
-      to[i].scale = Ymm::times(scale_, Ymm::int8(at + scales_ + i * kStripRows));
-      to[i].bias = has_bias_ ? Ymm::times(bias_, Ymm::int8(at + biases_ + i * kStripRows)) : Ymm::all(0);
+      to[i].scale = Ymm::times(scale_, Ymm::int8(at_ + i * kStripRows));
+      if (kBiased) to[i].bias = Ymm::times(bias_, Ymm::int8(at_ + biases_ + i * kStripRows));
     }
+    at_ += N * kStripRows;
   }
 
  private:
-  const bool has_bias_;
   const int64_t code_bytes_, scales_, biases_;
-  const uint8_t* block_ = nullptr;
+  const uint8_t* at_ = nullptr;
   __m256 scale_ = _mm256_setzero_ps(), bias_ = _mm256_setzero_ps();
 };
 
@@ -132,33 +130,31 @@ class NestedScales {
 class PairedScales {
  public:
   explicit PairedScales(const PackedCodes& w) : code_bytes_(w.code_bytes()), scales_(w.scales_at()) {}
-  static bool has_bias() { return true; }
+  static constexpr bool has_bias() { return true; }
 
   inline __attribute__((always_inline)) void open(const uint8_t* block) {
-    block_ = block;
+    at_ = block + scales_;
     scale_ = Ymm::f16(block + code_bytes_);
     bias_ = Ymm::f16(block + code_bytes_ + 2 * kStripRows);
   }
 
   template <int N>
-  inline __attribute__((always_inline)) void read(int64_t group, GroupScales (&to)[N]) const {
+  inline __attribute__((always_inline)) void read(int64_t /*group*/, GroupScales (&to)[N]) {
     static_assert(N == 2);
-    const void* at = block_ + scales_ + group * kStripRows;
-    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(at)), mask = _mm_set1_epi8(15);
-    const __m128i scales = _mm_and_si128(bytes, mask);
-    const __m128i biases = _mm_and_si128(_mm_srli_epi16(bytes, 4), mask);
-    to[0] = {Ymm::times(scale_, floats(scales)), Ymm::times(bias_, floats(biases))};
-    to[1] = {Ymm::times(scale_, floats(_mm_srli_si128(scales, 8))),
-             Ymm::times(bias_, floats(_mm_srli_si128(biases, 8)))};
+    const __m256i mask = _mm256_set1_epi32(15);
+#pragma GCC unroll 2
+    for (int i = 0; i < N; ++i) {
+      const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at_ + i * kStripRows));
+      const __m256i wide = _mm256_cvtepu8_epi32(bytes);
+      to[i] = {Ymm::times(scale_, _mm256_cvtepi32_ps(_mm256_and_si256(wide, mask))),
+               Ymm::times(bias_, _mm256_cvtepi32_ps(_mm256_srli_epi32(wide, 4)))};
+    }
+    at_ += N * kStripRows;
   }
 
  private:
-  static inline __attribute__((always_inline)) __m256 floats(__m128i bytes) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
-  }
-
   const int64_t code_bytes_, scales_;
-  const uint8_t* block_ = nullptr;
+  const uint8_t* at_ = nullptr;
   __m256 scale_ = _mm256_setzero_ps(), bias_ = _mm256_setzero_ps();
 };
 
@@ -255,7 +251,84 @@ static inline __attribute__((always_inline)) void sum_far(const CodeShape<kHalf>
   }
 }
 
-/// Row first_m of x against two strips. Not inlined: registers are for its loop alone.
+/// What one row has beside its codes: for the next group a scale and a sum.
+struct RowGroups {
+  const float *scales, *sums;
+  const int32_t* code_sums;
+  __m256i offset;  // 16 bits in 32
+
+  RowGroups(const QuantRows& x, int64_t m, int64_t groups, int32_t code_offset)
+      : scales(x.scales + m * groups),
+        sums(x.sums + m * groups),
+        code_sums(x.code_sums + m * groups),
+        offset(_mm256_set1_epi32(code_offset & 0xffff)) {}
+
+  /// RowTile::take of two strips and group `i` of the next ones. Sums of codes fit 16 bits.
+  template <bool kHasBias>
+  inline __attribute__((always_inline)) void take(int i, const GroupScales& first, const GroupScales& second,
+                                                  __m256i (&sum)[2][1], __m256 (&acc)[2][1]) const {
+    if constexpr (!kHasBias) {
+      const __m256i all = _mm256_madd_epi16(_mm256_set1_epi32(code_sums[i]), offset);
+      sum[0][0] = _mm256_add_epi32(sum[0][0], all);
+      sum[1][0] = _mm256_add_epi32(sum[1][0], all);
+    }
+    const __m256 a = _mm256_set1_ps(scales[i]);
+    acc[0][0] = _mm256_fmadd_ps(_mm256_mul_ps(first.scale, a), _mm256_cvtepi32_ps(sum[0][0]), acc[0][0]);
+    acc[1][0] = _mm256_fmadd_ps(_mm256_mul_ps(second.scale, a), _mm256_cvtepi32_ps(sum[1][0]), acc[1][0]);
+    if constexpr (kHasBias) {
+      const __m256 b = _mm256_set1_ps(sums[i]);
+      acc[0][0] = _mm256_fmadd_ps(first.bias, b, acc[0][0]);
+      acc[1][0] = _mm256_fmadd_ps(second.bias, b, acc[1][0]);
+    }
+  }
+
+  template <bool kHasBias>
+  inline __attribute__((always_inline)) void next(int n) {
+    scales += n;
+    if constexpr (kHasBias)
+      sums += n;
+    else
+      code_sums += n;
+  }
+};
+
+/// Row first_m of x against two strips whose scales are nested. Not inlined: registers are for its loop
+/// alone.
+template <class C, class Scales, bool kHalf>
+static __attribute__((noinline)) void one_row_nested(const PackedCodes& w, const CodeShape<kHalf>& shape,
+                                                     const QuantRows& x, const StripPair& pair,
+                                                     int64_t first_m, const LinearOut& out) {
+  static_assert(!C::kSigned);
+  constexpr int kGroups = kHalf ? 2 : 1;
+  constexpr bool kHasBias = Scales::has_bias();
+  RowGroups row(x, first_m, shape.groups, shape.offset);
+  const int64_t scales_ahead = shape.ahead + shape.scales_at,
+                scale_bytes = shape.block_bytes - shape.scales_at;
+  Scales first(w), second(w);
+  __m256 acc[2][1] = {{_mm256_setzero_ps()}, {_mm256_setzero_ps()}};
+  const int8_t* q = x.codes + first_m * x.cols;
+  for (int64_t b = 0; b < shape.blocks; ++b) {
+    const uint8_t* at[2] = {pair.at[0] + b * shape.block_bytes, pair.at[1] + b * shape.block_bytes};
+    prefetch_lines(at[0] + scales_ahead, scale_bytes);
+    prefetch_lines(at[1] + scales_ahead, scale_bytes);
+    first.open(at[0]);
+    second.open(at[1]);
+    for (int64_t group = 0; group < shape.block_groups; group += kGroups) {
+      __m256i sum[kGroups][2][1];
+      sum_far<C, kHalf>(shape, at, q, sum);
+      GroupScales of[2][kGroups];
+      first.template read<kGroups>(group, of[0]);
+      second.template read<kGroups>(group, of[1]);
+#pragma GCC unroll 2
+      for (int i = 0; i < kGroups; ++i) row.template take<kHasBias>(i, of[0][i], of[1][i], sum[i], acc);
+      row.template next<kHasBias>(kGroups);
+    }
+  }
+#pragma GCC unroll 2
+  for (int s = 0; s < 2; ++s) store_rows(out, first_m, pair.row[s], shape.rows, acc[s][0]);
+}
+
+/// The same with scales of any other type.
 template <class C, class Scales, bool kHalf>
 static __attribute__((noinline)) void one_row(const PackedCodes& w, const CodeShape<kHalf>& shape,
                                               const QuantRows& x, const StripPair& pair, int64_t first_m,
@@ -318,10 +391,15 @@ template <class C, bool kHalf>
 static void one_row_by_scales(const PackedCodes& w, const CodeShape<kHalf>& shape, const QuantRows& x,
                               const StripPair& pair, int64_t m, const LinearOut& out) {
   const ScaleType type = w.scale_type;
-  if constexpr (!C::kFloat && !C::kSigned && kHalf == C::kSixteens)
-    if (type == ScaleType::kNested) return one_row<C, NestedScales, kHalf>(w, shape, x, pair, m, out);
-  if constexpr (kHalf && C::kBytes == 2 * kChunk)
-    if (type == ScaleType::kPaired) return one_row<C, PairedScales, kHalf>(w, shape, x, pair, m, out);
+  if constexpr (!C::kFloat && !C::kSigned && kHalf == C::kSixteens) {
+    // Those with groups of 16 have a zero point, two bits aside.
+    constexpr bool kBiased = !kHalf || C::kRaised;
+    if (type == ScaleType::kNested && w.has_bias() == kBiased)
+      return one_row_nested<C, NestedScales<kBiased>, kHalf>(w, shape, x, pair, m, out);
+  }
+  if constexpr (kHalf && C::kRaised)
+    if (type == ScaleType::kPaired && w.has_bias())
+      return one_row_nested<C, PairedScales, kHalf>(w, shape, x, pair, m, out);
   if constexpr (!C::kFloat && !kHalf) {
     if (type == ScaleType::kF16)
       return one_row_flat<C, PlainScales<ScaleType::kF16>, kHalf>(w, shape, x, pair, m, out);
