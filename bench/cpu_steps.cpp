@@ -108,7 +108,7 @@ class Runner {
     edits_.clear();
     const int32_t per_slot = context_ / 64 + 1;
     for (int32_t slot = 0; slot < options_.batch; ++slot) {
-      executor_.reset_slot(slot, {});
+      executor_.reset_slot(slot, {}, {});
       for (size_t g = 0; g < files_.plan.kv_groups.size(); ++g)
         for (int32_t i = 0; i < per_slot; ++i)
           edits_.push_back({slot, static_cast<int32_t>(g), i, slot * per_slot + i});

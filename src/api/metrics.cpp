@@ -59,10 +59,21 @@ void add_engine(Page& page, const engine::Counters& c) {
   page.counter("sequences_submitted_total", "Sequences given to the engine", c.submitted);
   page.counter("sequences_refused_total", "Sequences that the engine refused", c.refused);
   page.counter("sequences_cancelled_total", "Sequences that were cancelled in the engine", c.cancelled);
+  page.counter("sequences_expired_total", "Sequences that ran out of time", c.expired);
+  page.counter("sequences_preempted_total", "Times that a sequence gave its blocks to others", c.preempted);
   page.counter("steps_executed_total", "Steps of the engine", c.steps);
   page.gauge("batch_width_max", "Most sequences in one step since the start", c.max_batch_width);
   page.gauge("kv_cache_blocks_used", "Blocks of the cache in use", c.blocks_used);
+  page.gauge("kv_cache_blocks_kept", "Unused blocks that are kept for later prompts", c.blocks_kept);
   page.gauge("kv_cache_blocks_total", "Blocks of the cache", c.blocks_total);
+  page.counter("prefix_cache_lookups_total", "Sequences whose beginning was looked for", c.prefix.lookups);
+  page.counter("prefix_cache_hits_total", "Those of them of which some was found", c.prefix.hits);
+  page.counter("prefix_cache_tokens_asked_total", "Tokens that were looked for", c.prefix.tokens);
+  page.counter("prefix_cache_tokens_saved_total", "Tokens that were found and not computed again",
+               c.prefix.tokens_found);
+  page.counter("prefix_cache_evictions_total", "Kept blocks that were given to others", c.prefix.evicted);
+  page.gauge("prefix_cache_entries", "Blocks that can be found", c.prefix.entries);
+  page.counter("engine_prompt_tokens_total", "Prompt tokens that were computed", c.prompt_tokens);
 }
 
 }  // namespace

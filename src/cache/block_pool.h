@@ -1,8 +1,10 @@
-// The KV blocks of one group by number: which are free, how many users the others have, and how many are
-// promised to sequences that have not taken them yet. Ids only, no arrays. Engine thread.
+// The KV blocks of one group by number: who uses each one, which unused ones are kept for what they hold,
+// which are empty. Ids only, no arrays. Engine thread.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <vector>
 
 namespace penstock::cache {
@@ -11,28 +13,39 @@ class BlockPool {
  public:
   explicit BlockPool(int32_t n_blocks);
 
-  /// Promises n blocks, or does nothing and returns false when fewer are unpromised.
-  bool reserve(int32_t n);
-  void unreserve(int32_t n);
-
-  /// A block with one user. Which one is free first does not depend on chance: the last released.
-  /// Throws Error(kInternal) when none is free, which a reservation rules out.
+  /// A block with one user: the empty one released last, else the kept one that has been unused for longest,
+  /// of which `on_evict` hears first. Throws Error(kInternal) when all are in use.
   int32_t take();
 
-  /// One user more, one user less; the last one frees the block.
+  /// One user more, of a block in use or kept.
   void retain(int32_t block);
+  /// One user less. Without users a block is kept or empty.
   void release(int32_t block);
 
-  int32_t total() const { return static_cast<int32_t>(users_.size()); }
-  int32_t used() const { return total() - static_cast<int32_t>(free_.size()); }
-  int32_t unreserved() const { return total() - reserved_; }
+  /// What the block holds is wanted when nobody uses it any more, until it is taken or forgotten.
+  void keep(int32_t block);
+  void forget(int32_t block);
+
+  int32_t users(int32_t block) const;
+  int32_t total() const { return static_cast<int32_t>(blocks_.size()); }
+  int32_t used() const { return total() - available(); }
+  int32_t kept() const { return static_cast<int32_t>(unused_.size()); }
+  /// Blocks that take() can give.
+  int32_t available() const { return static_cast<int32_t>(empty_.size() + unused_.size()); }
+
+  std::function<void(int32_t block)> on_evict;  // must not call this pool
 
  private:
-  int32_t& users_of(int32_t block);
+  struct Block {
+    int32_t users = 0;
+    bool kept = false;
+    std::list<int32_t>::iterator place;  // in unused_, where kept without users
+  };
+  Block& at(int32_t block);
 
-  std::vector<int32_t> free_;
-  std::vector<int32_t> users_;  // [blocks]
-  int32_t reserved_ = 0;
+  std::vector<Block> blocks_;
+  std::vector<int32_t> empty_;
+  std::list<int32_t> unused_;  // kept blocks without users, the longest unused first
 };
 
 }  // namespace penstock::cache

@@ -1,15 +1,11 @@
 #include "cache/sequence_table.h"
 
 #include <algorithm>
-#include <string>
-
-#include "base/error.h"
 
 namespace penstock::cache {
 
 std::vector<int32_t> Groups::blocks_needed(int32_t positions, int32_t step_tokens) const {
   std::vector<int32_t> needed;
-  const auto blocks = [this](int32_t n) { return (n + block_tokens - 1) / block_tokens; };
   for (const Group& group : list) {
     const int32_t all = blocks(positions);
     // A step sees window - 1 positions before its first token; the span starts anywhere within a block.
@@ -24,57 +20,81 @@ SequenceTable::~SequenceTable() {
   close();
 }
 
-bool SequenceTable::open(Groups& groups, std::span<const int32_t> needed) {
+void SequenceTable::open(Groups& groups) {
   close();
-  for (size_t g = 0; g < needed.size(); ++g) {
-    if (groups.list[g].pool.reserve(needed[g])) continue;
-    while (g-- > 0) groups.list[g].pool.unreserve(needed[g]);
-    return false;
-  }
   groups_ = &groups;
-  held_.resize(needed.size());
-  for (size_t g = 0; g < needed.size(); ++g) held_[g].reserved = needed[g];
-  return true;
+  runs_.resize(groups.list.size());
+}
+
+void SequenceTable::adopt(std::span<const BlockRun> runs, std::vector<TableChange>& changes) {
+  for (size_t g = 0; g < runs.size(); ++g) {
+    runs_[g] = runs[g];
+    for (size_t i = 0; i < runs[g].blocks.size(); ++i) {
+      groups_->list[g].pool.retain(runs[g].blocks[i]);
+      changes.push_back(
+          {static_cast<int32_t>(g), runs[g].first + static_cast<int32_t>(i), runs[g].blocks[i]});
+    }
+  }
 }
 
 void SequenceTable::shrink(int32_t position, std::vector<TableChange>& changes) {
-  for (size_t g = 0; g < held_.size(); ++g) {
-    Held& held = held_[g];
+  for (size_t g = 0; g < runs_.size(); ++g) {
+    BlockRun& run = runs_[g];
     Group& group = groups_->list[g];
-    if (group.window == 0) continue;
-    const int32_t first_seen = std::max(0, position - group.window + 1) / groups_->block_tokens;
-    while (held.first < first_seen && !held.blocks.empty()) {
-      group.pool.release(held.blocks.front());
-      held.blocks.erase(held.blocks.begin());
-      changes.push_back({static_cast<int32_t>(g), held.first++, -1});
+    const int32_t first_seen = group.first_seen(position) / groups_->block_tokens;
+    while (run.first < first_seen && !run.blocks.empty()) {
+      group.pool.release(run.blocks.front());
+      run.blocks.erase(run.blocks.begin());
+      changes.push_back({static_cast<int32_t>(g), run.first++, -1});
     }
   }
 }
 
 void SequenceTable::grow(int32_t end, std::vector<TableChange>& changes) {
-  for (size_t g = 0; g < held_.size(); ++g) {
-    Held& held = held_[g];
-    const int32_t n = (end + groups_->block_tokens - 1) / groups_->block_tokens;
-    for (int32_t index = held.first + static_cast<int32_t>(held.blocks.size()); index < n; ++index) {
-      if (static_cast<int32_t>(held.blocks.size()) == held.reserved) {
-        throw base::Error(base::Code::kInternal, "[cache.sequence_table] expected at most " +
-                                                     std::to_string(held.reserved) +
-                                                     " reserved blocks; got one more");
-      }
-      held.blocks.push_back(groups_->list[g].pool.take());
-      changes.push_back({static_cast<int32_t>(g), index, held.blocks.back()});
+  for (size_t g = 0; g < runs_.size(); ++g) {
+    BlockRun& run = runs_[g];
+    const int32_t n = groups_->blocks(end);
+    for (int32_t index = run.first + static_cast<int32_t>(run.blocks.size()); index < n; ++index) {
+      run.blocks.push_back(groups_->list[g].pool.take());
+      changes.push_back({static_cast<int32_t>(g), index, run.blocks.back()});
     }
   }
 }
 
 void SequenceTable::close() {
-  for (size_t g = 0; g < held_.size(); ++g) {
-    BlockPool& pool = groups_->list[g].pool;
-    for (const int32_t block : held_[g].blocks) pool.release(block);
-    pool.unreserve(held_[g].reserved);
+  for (size_t g = 0; g < runs_.size(); ++g) {
+    const std::vector<int32_t>& blocks = runs_[g].blocks;
+    for (size_t i = blocks.size(); i-- > 0;) groups_->list[g].pool.release(blocks[i]);
   }
-  held_.clear();
+  runs_.clear();
   groups_ = nullptr;
+}
+
+int32_t SequenceTable::missing(int32_t end) const {
+  if (runs_.empty()) return 0;
+  const auto held = static_cast<int32_t>(runs_[0].blocks.size());
+  return std::max(0, groups_->blocks(end) - runs_[0].first - held);
+}
+
+int32_t SequenceTable::released_by(size_t group, int32_t position) const {
+  const Group& g = groups_->list[group];
+  const BlockRun& run = runs_[group];
+  const int32_t n = std::min(g.first_seen(position) / groups_->block_tokens - run.first, held(group));
+  int32_t released = 0;
+  for (int32_t i = 0; i < n; ++i) released += g.pool.users(run.blocks[static_cast<size_t>(i)]) == 1;
+  return released;
+}
+
+int32_t SequenceTable::own(size_t group) const {
+  int32_t own = 0;
+  for (const int32_t block : runs_[group].blocks) own += groups_->list[group].pool.users(block) == 1;
+  return own;
+}
+
+int32_t SequenceTable::block(size_t group, int32_t index) const {
+  const BlockRun& run = runs_[group];
+  const int32_t at = index - run.first;
+  return at < 0 || at >= held(group) ? -1 : run.blocks[static_cast<size_t>(at)];
 }
 
 }  // namespace penstock::cache

@@ -38,6 +38,17 @@ struct Completion {
   std::vector<std::variant<std::string, std::vector<int32_t>>> prompts;
 };
 
+/// How urgent a request is: served first while there is not room for all, the most urgent first.
+enum class Urgency : uint8_t { kRealtime, kBatch, kBackground };
+
+/// How a request is served; nothing of it changes the answer.
+struct Serving {
+  Urgency urgency = Urgency::kRealtime;
+  bool use_cache = true;   // begin with what was computed for earlier requests, and keep what is computed
+  std::string cache_salt;  // requests share what was computed with those of the same salt only
+  std::optional<int64_t> timeout_ms;  // from when it was read; absent: the server's setting
+};
+
 struct Request {
   std::string model;  // empty: the default one
   std::variant<Conversation, Completion> input;
@@ -48,6 +59,7 @@ struct Request {
   bool logprobs = false;
   int32_t top_logprobs = 0;
   bool ignore_eos = false;
+  Serving serving;
 };
 
 }  // namespace penstock::chat

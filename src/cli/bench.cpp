@@ -61,6 +61,7 @@ std::vector<engine::Receipt> run_jobs(engine::Engine& engine, const BenchOptions
     engine::Job job;
     job.prompt = tokens(prompt, vocab, i);
     job.max_tokens = gen;
+    job.use_cache = false;  // every run computes its prompt
     streams.push_back(std::make_shared<TokenStream>());
     engine.submit(std::move(job), streams.back());
   }

@@ -60,7 +60,9 @@ int run(const Program& program, const config::Settings& settings, const std::str
   api::check_settings(settings);   // before minutes of download and loading
   std::atomic<bool> lost = false;  // outlives the model, whose engine sets it
   const auto model = engine.empty() ? load(program, settings, name, lost) : scripted_model(engine);
-  serve::Service service(model);
+  serve::ServiceOptions options;
+  options.request_timeout_ms = settings.request_timeout_ms;
+  serve::Service service(model, options);
   api::ApiServer server(settings, service);
   server.start();
   std::cout << "listening on " << server.url() << std::endl;

@@ -18,8 +18,8 @@ void require(bool ok, const char* expected, int64_t got) {
               std::string("[engine.admission] expected ") + expected + "; got " + std::to_string(got));
 }
 
-bool fits(const cache::Groups& groups, int32_t context, int32_t chunk_tokens) {
-  const std::vector<int32_t> needed = groups.blocks_needed(context, chunk_tokens);
+bool fits(const cache::Groups& groups, int32_t context, int32_t step_tokens) {
+  const std::vector<int32_t> needed = groups.blocks_needed(context, step_tokens);
   for (size_t g = 0; g < needed.size(); ++g) {
     if (needed[g] > groups.list[g].pool.total()) return false;
   }
@@ -37,14 +37,21 @@ void check_options(const EngineOptions& options) {
           "max_batch_tokens of at least max_seqs + 64", options.max_batch_tokens);
 }
 
-int32_t context_that_fits(const cache::Groups& groups, int32_t wanted, int32_t chunk_tokens) {
+int32_t context_that_fits(const cache::Groups& groups, int32_t wanted, int32_t step_tokens) {
   int32_t low = 0, high = wanted;  // low fits
   while (low < high) {
     const int32_t middle = low + (high - low + 1) / 2;
-    fits(groups, middle, chunk_tokens) ? low = middle : high = middle - 1;
+    fits(groups, middle, step_tokens) ? low = middle : high = middle - 1;
   }
   require(low >= 2, "KV blocks for a context of at least 2 tokens", low);
   return low;
+}
+
+void check_members(size_t n, int32_t max_seqs) {
+  const auto count = static_cast<int64_t>(n);
+  if (count >= 1 && count <= max_seqs) return;
+  throw Error(Code::kInvalidRequest, "[engine.admission] expected 1 to " + std::to_string(max_seqs) +
+                                         " answers at the same time; got " + std::to_string(count));
 }
 
 void check_job(const Job& job, int32_t vocab, int32_t context_length) {

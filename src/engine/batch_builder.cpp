@@ -1,15 +1,17 @@
 #include "engine/batch_builder.h"
 
+#include <algorithm>
+
 namespace penstock::engine {
 
 void BatchBuilder::build(const StepPlan& plan, std::span<Sequence* const> sequences) {
   rows_.clear();
   tokens_.clear();
   edits_.clear();
+  copies_.clear();
   samples_.clear();
   biases_.clear();
   drawing_.clear();
-  changes_.clear();
   edit_tables(plan, sequences);
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     add_row(plan.rows[i], *sequences[i]);
@@ -20,34 +22,40 @@ void BatchBuilder::build(const StepPlan& plan, std::span<Sequence* const> sequen
 /// What windows release comes before what anyone takes, so that a block can change hands within a step.
 void BatchBuilder::edit_tables(const StepPlan& plan, std::span<Sequence* const> sequences) {
   for (Sequence* sequence : sequences) {
-    sequence->table.shrink(sequence->position(), changes_);
-    take_changes(sequence->slot);
+    if (sequence->is_new) {
+      take_changes(sequence->slot, sequence->adopted);
+      copies_.insert(copies_.end(), sequence->copies.begin(), sequence->copies.end());
+    }
+    changes_.clear();
+    sequence->table.shrink(sequence->computed, changes_);  // what was not read yet is not in the index
+    take_changes(sequence->slot, changes_);
   }
   for (size_t i = 0; i < plan.rows.size(); ++i) {
+    changes_.clear();
     sequences[i]->table.grow(sequences[i]->position() + plan.rows[i].n_tokens, changes_);
-    take_changes(sequences[i]->slot);
+    take_changes(sequences[i]->slot, changes_);
   }
 }
 
-void BatchBuilder::take_changes(int32_t slot) {
-  for (const cache::TableChange& c : changes_) edits_.push_back({slot, c.group, c.index, c.block});
-  changes_.clear();
+void BatchBuilder::take_changes(int32_t slot, std::span<const cache::TableChange> changes) {
+  for (const cache::TableChange& c : changes) edits_.push_back({slot, c.group, c.index, c.block});
 }
 
 void BatchBuilder::add_row(const PlannedRow& planned, const Sequence& sequence) {
   exec::Row row;
   row.slot = sequence.slot;
-  row.role = planned.decode ? exec::Role::kGenerated : exec::Role::kPrompt;
   row.first_token = static_cast<int32_t>(tokens_.size());
   row.n_tokens = planned.n_tokens;
   row.position = sequence.position();
+  const bool drawn = planned.decode || (!role_blind_ && row.position >= sequence.n_prompt);
+  row.role = drawn ? exec::Role::kGenerated : exec::Role::kPrompt;
   if (planned.decode) {
     tokens_.push_back(sequence.draws == sequence.draws_read ? sequence.last_token : exec::kOnDevice);
     row.n_logits = 1;
   } else {
-    const auto first = sequence.job.prompt.begin() + row.position;
+    const auto first = sequence.tokens.begin() + row.position;
     tokens_.insert(tokens_.end(), first, first + row.n_tokens);
-    row.n_logits = row.position + row.n_tokens == sequence.prompt_tokens() ? 1 : 0;
+    row.n_logits = sequence.draws == 0 && row.position + row.n_tokens == sequence.fill ? 1 : 0;
   }
   rows_.push_back(row);
 }

@@ -1,19 +1,22 @@
 // Runs jobs on one executor: one thread that plans a step, builds it, launches it, reads the oldest one and
-// delivers. Owns the executor; everything but submit, cancel, counters and stop happens on its thread. Knows
-// token ids only: text, stop strings and tool formats live above.
+// delivers. Owns the executor; everything but submit, cancel, counters, clear_cache and stop happens on its
+// thread. Knows token ids only: text, stop strings and tool formats live above.
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <variant>
 
 #include "base/bounded_queue.h"
-#include "cache/sequence_table.h"
 #include "engine/batch_builder.h"
+#include "engine/fair_queue.h"
 #include "engine/generator.h"
 #include "engine/options.h"
+#include "engine/prefix_cache.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "exec/executor.h"
@@ -27,9 +30,11 @@ class Engine : public Generator {
   Engine(std::unique_ptr<exec::Executor> executor, const models::Plan& plan, EngineOptions options);
   ~Engine() override;
 
-  uint64_t submit(Job job, std::shared_ptr<Sink> sink) override;
+  using Generator::submit;
+  std::vector<uint64_t> submit(Job job, std::vector<Member> members) override;
   void cancel(uint64_t id) override;
   Counters counters() const override;
+  void clear_cache() override;
   /// Not from a sink: it waits for the thread that calls sinks.
   void stop() override;
 
@@ -37,48 +42,84 @@ class Engine : public Generator {
   int32_t context_length() const { return context_length_; }
 
  private:
-  using Command = std::variant<std::unique_ptr<Sequence>, uint64_t>;  // a new job, or the id to cancel
+  /// Sequences that start together.
+  using Entry = std::vector<std::unique_ptr<Sequence>>;
+  struct Cancel {
+    uint64_t id = 0;
+  };
+  struct ClearCache {};
+  using Command = std::variant<Entry, Cancel, ClearCache>;
 
   struct Step {
     exec::Ticket ticket = 0;
     std::vector<Sequence*> rows;
+    std::vector<int32_t> ends;       // of each row: the position behind its last token
     std::vector<Sequence*> drawing;  // of each draw
     std::string error;               // of a failed sample(): its sequences have heard of it
   };
+  /// A job of the queue that may start.
+  struct Candidate {
+    uint64_t id = 0;  // in queue_ and waiting_
+    Priority priority = Priority::kRealtime;
+    cache::PrefixMatch match;   // of its first sequence
+    std::vector<int32_t> need;  // [groups] blocks, of all its sequences
+  };
+  /// What the scheduler sees of the running sequences.
+  struct RunningBlocks {
+    std::vector<int32_t> need, own;  // [groups]
+  };
 
+  // engine.cpp: what comes in and what goes out
   void run();
   bool take_commands();
   void take(Command command);
+  void expire();
   void cancel_everything();
-
-  bool launch_next();
-  StepPlan plan_next() const;
-  void admit(int32_t n);
-  std::vector<Sequence*> rows_of(const StepPlan& plan) const;
-  void launch(const StepPlan& plan, Step& step);
-  void note_launched(const StepPlan& plan, const Step& step);
-
-  void read_oldest();
-  void deliver(const Step& step, const exec::StepOutput& output);
-  void deliver_draw(Sequence& sequence, const exec::StepOutput& output, size_t draw);
+  void end_where(const std::function<bool(const Sequence&)>& which, Finish why,
+                 const std::string& error = {});
   void fail(std::span<Sequence* const> sequences, const std::string& error);
   void lose(const std::string& error);
   void finish(Sequence& sequence, Finish why, const std::string& error = {});
   void settle(Sequence& sequence);
   void drop_settled();
+  void wait_again(std::unique_ptr<Sequence> sequence);
+
+  // engine_plan.cpp: what a step is made of
+  StepPlan plan_next();
+  void begin_followers();
+  std::vector<Candidate> candidates() const;
+  Candidate candidate(const WaitingJob& job, Priority priority) const;
+  std::vector<int32_t> blocks_of_follower(const Sequence& sequence) const;
+  RunningBlocks blocks_of(const Sequence& sequence) const;
+  void preempt(std::span<const int32_t> indices);
+  void admit(std::span<const Candidate> admitted, std::vector<Sequence*>& leaders);
+  void start(Entry& entry, const Candidate& candidate);
+
+  // engine_steps.cpp: launching and reading
+  bool launch_next();
+  void launch(const StepPlan& plan, Step& step);
+  void note_launched(const StepPlan& plan, Step& step);
+  void read_oldest();
+  void deliver(const Step& step, const exec::StepOutput& output);
+  void deliver_draw(Sequence& sequence, const exec::StepOutput& output, size_t draw);
+  void count_blocks();
 
   const std::unique_ptr<exec::Executor> executor_;
   const EngineOptions options_;
   const int32_t vocab_;
-  const size_t depth_;  // steps in flight
+  const size_t depth_;           // steps in flight
+  const int32_t unread_tokens_;  // of one sequence, at most: those of all steps in flight
   cache::Groups groups_;
+  PrefixCache prefix_;
   int32_t context_length_ = 0;
 
   base::BoundedQueue<Command> inbox_;
-  std::deque<std::unique_ptr<Sequence>> waiting_;   // in order of arrival
+  FairQueue queue_;
+  std::map<uint64_t, Entry> waiting_;               // by the id of the first sequence, as in queue_
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission
   std::set<int32_t> free_slots_;
-  std::deque<Step> launched_;  // oldest first
+  std::vector<Sequence*> planned_;  // of each row of the plan that is being launched
+  std::deque<Step> launched_;       // oldest first
   BatchBuilder builder_;
 
   mutable std::mutex counters_mutex_;  // never held while a sink runs
@@ -89,5 +130,12 @@ class Engine : public Generator {
   std::mutex stop_mutex_;
   std::thread thread_;
 };
+
+/// What is being thrown.
+struct Failure {
+  std::string text;
+  bool lost = false;  // the executor can do nothing any more
+};
+Failure current_failure();
 
 }  // namespace penstock::engine

@@ -3,15 +3,21 @@
 // above.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cache/prefix_index.h"
 #include "ops/sample.h"
 
 namespace penstock::engine {
+
+/// Who is served first when not all can be; the most urgent first.
+enum class Priority : uint8_t { kRealtime, kBatch, kBackground };
 
 /// One generation.
 struct Job {
@@ -21,6 +27,11 @@ struct Job {
   std::vector<ops::Bias> biases;
   std::vector<int32_t> stop_ids;  // a drawn stop id ends the sequence and is not delivered
   int32_t top_logprobs = -1;      // alternatives with each token; -1: not even its own logprob
+  Priority priority = Priority::kRealtime;
+  uint64_t tenant = 0;      // those of one class are served in turn
+  bool use_cache = true;    // begin with blocks that others have computed, and leave its own to others
+  uint64_t cache_salt = 0;  // blocks are shared among jobs with the same one only
+  std::optional<std::chrono::steady_clock::time_point> deadline;  // ends with kExpired when it has passed
 };
 
 struct Token {
@@ -29,7 +40,7 @@ struct Token {
   std::vector<ops::TopToken> top;
 };
 
-enum class Finish : uint8_t { kStop, kLength, kCancelled, kFailed };
+enum class Finish : uint8_t { kStop, kLength, kCancelled, kExpired, kFailed };
 
 /// How a job was served; the source of usage, timings and the response's receipt.
 struct Receipt {
@@ -38,8 +49,9 @@ struct Receipt {
   std::string error;     // for kFailed
   int32_t prompt_tokens = 0;
   int32_t completion_tokens = 0;  // delivered ids
-  int32_t cached_tokens = 0;
-  int32_t max_batch_width = 0;  // most sequences in a step that this one shared
+  int32_t cached_tokens = 0;      // of the prompt, found computed when it first began
+  int32_t preemptions = 0;        // times it had to give up its blocks and compute them again
+  int32_t max_batch_width = 0;    // most sequences in a step that this one shared
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
   std::string executor;
 };
@@ -55,11 +67,18 @@ class Sink {
 
 /// Counters since start and gauges of now.
 struct Counters {
-  uint64_t submitted = 0, finished = 0, cancelled = 0, failed = 0, refused = 0;
-  uint64_t prompt_tokens = 0, completion_tokens = 0, steps = 0;
+  uint64_t submitted = 0, finished = 0, cancelled = 0, expired = 0, failed = 0, refused = 0, preempted = 0;
+  uint64_t prompt_tokens = 0, completion_tokens = 0, steps = 0;  // prompt tokens that were computed
   uint64_t running = 0, waiting = 0;
-  uint64_t blocks_used = 0, blocks_total = 0;
+  uint64_t blocks_used = 0, blocks_kept = 0, blocks_total = 0;  // kept: unused, for what they hold
+  cache::PrefixStats prefix;
   uint64_t max_batch_width = 0;
+};
+
+/// One of the answers to a job.
+struct Member {
+  uint64_t seed = 0;
+  std::shared_ptr<Sink> sink;
 };
 
 class Generator {
@@ -69,13 +88,24 @@ class Generator {
   /// Returns the job's id. Throws Error(kOverloaded) when the queue is full, kContextLength when the prompt
   /// does not fit, kInvalidRequest for ids outside the vocabulary, kUnavailable after stop()
   /// or when the device is lost.
-  virtual uint64_t submit(Job job, std::shared_ptr<Sink> sink) = 0;
+  uint64_t submit(Job job, std::shared_ptr<Sink> sink) {
+    std::vector<Member> member;
+    member.push_back({job.params.seed, std::move(sink)});
+    return submit(std::move(job), std::move(member)).front();
+  }
+
+  /// The same job for each member, with its own seed and sink: they start together, and the prompt is
+  /// computed once. Returns the id of each; throws as above, for all or none.
+  virtual std::vector<uint64_t> submit(Job job, std::vector<Member> members) = 0;
 
   /// Ends the job at the next step boundary; its sink gets on_finish(kCancelled). Unknown and ended ids are
   /// ignored.
   virtual void cancel(uint64_t id) = 0;
 
   virtual Counters counters() const = 0;
+
+  /// Forgets what was computed for ended jobs, at the next step boundary.
+  virtual void clear_cache() = 0;
 
   /// Cancels what runs, joins the thread. Later submits throw.
   virtual void stop() = 0;

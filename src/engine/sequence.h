@@ -5,8 +5,9 @@
 #include <chrono>
 #include <memory>
 
-#include "cache/sequence_table.h"
+#include "cache/prefix_index.h"
 #include "engine/generator.h"
+#include "exec/executor.h"
 
 namespace penstock::engine {
 
@@ -14,27 +15,45 @@ struct Sequence {
   using Clock = std::chrono::steady_clock;
 
   uint64_t id = 0;
-  Job job;
+  uint64_t group = 0;  // the id of the first member: those of a group have the same prompt
+  Job job;             // its prompt stands in `tokens`
   std::shared_ptr<Sink> sink;
-  std::vector<int32_t> blocks_needed;  // [groups]
+  Priority priority = Priority::kRealtime;  // what waiting has made of the job's
 
+  std::vector<int32_t> tokens;  // the prompt and what was delivered
+  int32_t n_prompt = 0;
+
+  // From its start until it ends or is preempted.
   int32_t slot = -1;
+  bool waits = false;  // for another member of its group to compute their prompt
+  bool is_new = true;  // the executor has not heard of it
   cache::SequenceTable table;
-  int32_t prompt_done = 0;  // prompt tokens launched
-  int32_t draws = 0;        // draws launched
+  std::vector<cache::TableChange> adopted;  // for the executor, when it hears of it
+  std::vector<exec::BlockCopy> copies;      // likewise; their sources are retained until then
+  int32_t fill = 0;                         // tokens to compute before it draws
+  int32_t filled = 0;                       // of those, launched or found
+  int32_t computed = 0;                     // positions whose step was read, or found
+  cache::PrefixCursor cursor;
+
+  int32_t draws = 0;  // draws launched
   int32_t draws_read = 0;
   int32_t last_token = -1;  // of the last draw read
   int32_t in_flight = 0;    // steps launched and not read
   bool ended = false;       // its sink has heard the end; slot and blocks go when no step is in flight
+  bool preempted = false;   // it waits again when no step is in flight
 
   Receipt receipt;
   Clock::time_point submitted, started, first_token;
 
-  int32_t prompt_tokens() const { return static_cast<int32_t>(job.prompt.size()); }
-  bool prompt_launched() const { return prompt_done == prompt_tokens(); }
-  bool may_decode() const { return !ended && prompt_launched() && draws < job.max_tokens; }
+  bool leaves() const { return ended || preempted; }
+  bool is_filled() const { return filled == fill; }
+  bool may_decode() const {
+    return !leaves() && !waits && is_filled() && draws > 0 && draws < job.max_tokens;
+  }
+  /// What it must compute to go on from its tokens: the last one drawn is fed by the next draw.
+  int32_t tokens_to_fill() const { return static_cast<int32_t>(tokens.size()) - (draws_read > 0 ? 1 : 0); }
   /// Position of the next token to launch.
-  int32_t position() const { return prompt_launched() ? prompt_tokens() + draws - 1 : prompt_done; }
+  int32_t position() const { return is_filled() ? n_prompt + draws - 1 : filled; }
 };
 
 }  // namespace penstock::engine

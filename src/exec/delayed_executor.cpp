@@ -39,10 +39,11 @@ void DelayedExecutor::load(const models::Plan& plan, const ops::WeightTable& wei
   inner_->load(plan, weights, limits);
 }
 
-void DelayedExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt) {
+void DelayedExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt,
+                                 std::span<const int32_t> generated) {
   require(slots_[slot].in_flight == 0, "slot " + std::to_string(slot) + " reset under a step in flight");
   slots_[slot] = {};
-  resets_.push_back({slot, copy(prompt)});
+  resets_.push_back({slot, copy(prompt), copy(generated)});
 }
 
 void DelayedExecutor::check_row(const Row& row, const Batch& batch) {
@@ -85,6 +86,7 @@ Ticket DelayedExecutor::forward(const Batch& batch) {
   step.rows = copy(batch.rows);
   step.tokens = copy(batch.tokens);
   step.table_edits = copy(batch.table_edits);
+  step.copies = copy(batch.copies);
   step.resets = std::move(resets_);
   resets_.clear();
   ++in_flight_;
@@ -154,8 +156,10 @@ void DelayedExecutor::run(Step& step) {
   step.ran = true;
   std::optional<Ticket> inner;
   try {
-    for (const Reset& reset : step.resets) inner_->reset_slot(reset.slot, reset.prompt);
-    inner = inner_->forward({step.rows, step.tokens, step.table_edits});
+    for (const Reset& reset : step.resets) {
+      inner_->reset_slot(reset.slot, reset.prompt, reset.generated);
+    }
+    inner = inner_->forward({step.rows, step.tokens, step.table_edits, step.copies});
     if (step.sampled) inner_->sample(*inner, {step.sample_rows, step.biases});
     keep(step.results, inner_->wait(*inner));
   } catch (...) {

@@ -21,7 +21,7 @@ class DelayedExecutor : public Executor {
   MemoryPlan measure(const models::Plan& plan, const ops::WeightTable& weights,
                      const Limits& limits) override;
   void load(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits) override;
-  void reset_slot(int32_t slot, std::span<const int32_t> prompt) override;
+  void reset_slot(int32_t slot, std::span<const int32_t> prompt, std::span<const int32_t> generated) override;
   Ticket forward(const Batch& batch) override;
   void sample(Ticket ticket, const SampleBatch& batch) override;
   const StepOutput& wait(Ticket ticket) override;
@@ -30,7 +30,7 @@ class DelayedExecutor : public Executor {
  private:
   struct Reset {
     int32_t slot;
-    std::vector<int32_t> prompt;
+    std::vector<int32_t> prompt, generated;
   };
   struct Results {
     std::vector<int32_t> tokens;
@@ -45,6 +45,7 @@ class DelayedExecutor : public Executor {
     std::vector<Row> rows;
     std::vector<int32_t> tokens;
     std::vector<TableEdit> table_edits;
+    std::vector<BlockCopy> copies;
     int32_t n_logits = 0;
     bool sampled = false;
     std::vector<SampleRow> sample_rows;

@@ -34,11 +34,17 @@ struct TableEdit {
   int32_t slot = 0, kv_group = 0, index = 0, block = -1;
 };
 
+/// What block `from` holds is copied to block `to` of the same KV group.
+struct BlockCopy {
+  int32_t kv_group = 0, from = 0, to = 0;
+};
+
 /// One ragged step. Rows of role kGenerated come first. Logit rows are numbered in row order.
 struct Batch {
   std::span<const Row> rows;
   std::span<const int32_t> tokens;  // [T] ids or kOnDevice
   std::span<const TableEdit> table_edits;
+  std::span<const BlockCopy> copies = {};  // before the step's own writes
 };
 
 /// Draws from one logit row, or hands it to the host. A drawn token becomes the slot's last token and is
@@ -93,8 +99,11 @@ struct Caps {
   std::string detail;           // "avx2, 2 threads, int8 activations"
   int32_t block_tokens = 64;    // positions of one KV block
   int32_t steps_in_flight = 1;  // forwards that may be launched before the oldest is waited for
-  bool bit_stable =
-      false;  // a row's bits do not depend on its batch, its neighbours or how its prompt was cut
+  /// A row's bits do not depend on its batch, its neighbours or how its prompt was cut.
+  bool bit_stable = false;
+  /// Nor on its role, so that what was computed for a generated token serves as a prompt's, and a prompt may
+  /// begin anywhere within a copied block.
+  bool role_blind = false;
 };
 
 using Ticket = uint64_t;
@@ -112,8 +121,11 @@ class Executor {
   /// Takes the whole plan or throws as measure does. `plan` and `weights` must outlive the executor.
   virtual void load(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits) = 0;
 
-  /// Starts a new sequence in the slot: forgets its table, counts `prompt` for the repetition penalty.
-  virtual void reset_slot(int32_t slot, std::span<const int32_t> prompt) = 0;
+  /// Starts a sequence in the slot: forgets its table, counts `prompt` for the repetition penalty.
+  /// `generated`: what it had drawn when it was stopped to make room; counted as drawn, the last one is the
+  /// slot's last token. The first row of the slot may begin behind blocks that hold its beginning.
+  virtual void reset_slot(int32_t slot, std::span<const int32_t> prompt,
+                          std::span<const int32_t> generated) = 0;
 
   /// Enqueues a step; never waits for the device.
   virtual Ticket forward(const Batch& batch) = 0;
@@ -122,8 +134,8 @@ class Executor {
   virtual void sample(Ticket ticket, const SampleBatch& batch) = 0;
 
   /// Waits for forward and sample of the ticket. A failed step throws here; its rows are lost until their
-  /// slots are reset, others are not, and release() is still due. Any call throws Error(kUnavailable) once the
-  /// device is lost to this process.
+  /// slots are reset, others are not, and release() is still due. Any call throws Error(kUnavailable) once
+  /// the device is lost to this process.
   virtual const StepOutput& wait(Ticket ticket) = 0;
 
   virtual void release(Ticket ticket) = 0;

@@ -75,7 +75,7 @@ std::vector<std::vector<float>> LogitsRunner::run(const std::vector<Feed>& feeds
   for (int32_t i = 0; i < limits_.n_blocks.front(); ++i)
     free_blocks_.insert(free_blocks_.begin() + (i % 2 == 0 ? 0 : i / 2), i);
   covered_.assign(feeds.size(), 0);
-  for (size_t i = 0; i < feeds.size(); ++i) executor_.reset_slot(static_cast<int32_t>(i), {});
+  for (size_t i = 0; i < feeds.size(); ++i) executor_.reset_slot(static_cast<int32_t>(i), {}, {});
   std::vector<Cursor> cursors(feeds.size());
   std::vector<std::vector<float>> logits(feeds.size());
   const auto unfinished = [&] {

@@ -34,6 +34,7 @@ ReferenceExecutor::ReferenceExecutor() {
   caps_.name = "reference";
   caps_.detail = "scalar, float64 sums";
   caps_.bit_stable = true;
+  caps_.role_blind = true;
 }
 
 ReferenceExecutor::~ReferenceExecutor() = default;
@@ -66,9 +67,10 @@ void ReferenceExecutor::load(const models::Plan& plan, const ops::WeightTable& w
   for (auto& slot : slots_) slot.tables.resize(plan.kv_groups.size());
 }
 
-void ReferenceExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt) {
+void ReferenceExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt,
+                                   std::span<const int32_t> generated) {
   for (auto& table : slots_[static_cast<size_t>(slot)].tables) table.clear();
-  tokens_[static_cast<size_t>(slot)].reset(prompt);
+  tokens_[static_cast<size_t>(slot)].reset(prompt, generated);
 }
 
 Ticket ReferenceExecutor::forward(const Batch& batch) {
@@ -76,6 +78,7 @@ Ticket ReferenceExecutor::forward(const Batch& batch) {
     auto& table = slots_[static_cast<size_t>(edit.slot)].tables[static_cast<size_t>(edit.kv_group)];
     apply_edit(table, edit);
   }
+  for (const BlockCopy& copy : batch.copies) copy_block(copy);
   Step step{logit_rows(batch), {}, {}};
   for (const Row& row : batch.rows) {
     for (int32_t i = 0; i < row.n_tokens; ++i) {
@@ -90,6 +93,16 @@ Ticket ReferenceExecutor::forward(const Batch& batch) {
   }
   steps_.emplace(next_ticket_, std::move(step));
   return next_ticket_++;
+}
+
+void ReferenceExecutor::copy_block(const BlockCopy& copy) {
+  for (size_t layer = 0; layer < plan_->kv_layers.size(); ++layer) {
+    if (plan_->kv_layers[layer].group != copy.kv_group) continue;
+    const models::KvGroup& group = plan_->kv_groups[static_cast<size_t>(copy.kv_group)];
+    const int64_t floats = int64_t{caps_.block_tokens} * group.kv_heads * group.head_dim * 2;
+    const auto blocks = blocks_[layer].begin();
+    std::copy_n(blocks + copy.from * floats, floats, blocks + copy.to * floats);
+  }
 }
 
 void ReferenceExecutor::run_token(Slot& slot, TokenRun& run) {

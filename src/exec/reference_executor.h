@@ -21,7 +21,7 @@ class ReferenceExecutor : public Executor {
   MemoryPlan measure(const models::Plan& plan, const ops::WeightTable& weights,
                      const Limits& limits) override;
   void load(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits) override;
-  void reset_slot(int32_t slot, std::span<const int32_t> prompt) override;
+  void reset_slot(int32_t slot, std::span<const int32_t> prompt, std::span<const int32_t> generated) override;
   Ticket forward(const Batch& batch) override;
   void sample(Ticket ticket, const SampleBatch& batch) override;
   const StepOutput& wait(Ticket ticket) override;
@@ -32,6 +32,7 @@ class ReferenceExecutor : public Executor {
   struct Step;
   struct TokenRun;
 
+  void copy_block(const BlockCopy& copy);
   void run_token(Slot& slot, TokenRun& run);
   void append(Slot& slot, const ops::AttnIn& op, TokenRun& run);
   void attend(Slot& slot, const ops::Attend& op, TokenRun& run);

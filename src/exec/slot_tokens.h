@@ -13,11 +13,12 @@ namespace penstock::exec {
 
 class SlotTokens {
  public:
-  void reset(std::span<const int32_t> prompt) {
+  void reset(std::span<const int32_t> prompt, std::span<const int32_t> generated = {}) {
     counts_.clear();
     index_.clear();
     last_ = -1;
     for (const int32_t token : prompt) entry(token).in_prompt = true;
+    for (const int32_t token : generated) drawn(token);
   }
 
   void drawn(int32_t token) {

@@ -23,13 +23,14 @@ int32_t blocks_of(int64_t tokens, int32_t block_tokens) {
   return static_cast<int32_t>((tokens + block_tokens - 1) / block_tokens);
 }
 
-/// Blocks that one sequence of `context` tokens holds at once in a group: a window needs itself, the chunk
-/// that is being written, and a block on either side for the cuts.
+/// Blocks that one sequence of `context` tokens holds at once in a group: a window needs itself, the chunks
+/// that are being written, and a block on either side for the cuts.
 int32_t blocks_per_sequence(const models::KvGroup& group, int32_t context, const LoadOptions& options,
-                            int32_t block_tokens) {
-  const int32_t whole = blocks_of(context, block_tokens);
+                            const exec::Caps& caps) {
+  const int32_t whole = blocks_of(context, caps.block_tokens);
   if (group.window == 0) return whole;
-  return std::min(whole, blocks_of(int64_t{group.window} + options.prefill_chunk_tokens, block_tokens) + 2);
+  const int64_t unread = int64_t{options.prefill_chunk_tokens} * caps.steps_in_flight;
+  return std::min(whole, blocks_of(group.window + unread, caps.block_tokens) + 2);
 }
 
 struct KvPlan {
@@ -38,15 +39,14 @@ struct KvPlan {
 };
 
 KvPlan plan_kv(const models::Plan& plan, const exec::MemoryPlan& memory, const LoadOptions& options,
-               int32_t context, int32_t block_tokens) {
+               int32_t context, const exec::Caps& caps) {
   const uint64_t budget = options.kv_memory_bytes != 0 ? options.kv_memory_bytes
                                                        : automatic_cache_bytes(memory, options.max_seqs);
   KvPlan kv;
   for (int32_t sequences = options.max_seqs; sequences >= 1; --sequences) {
     kv = {};
     for (size_t g = 0; g < plan.kv_groups.size(); ++g) {
-      kv.n_blocks.push_back(sequences *
-                            blocks_per_sequence(plan.kv_groups[g], context, options, block_tokens));
+      kv.n_blocks.push_back(sequences * blocks_per_sequence(plan.kv_groups[g], context, options, caps));
       kv.bytes += static_cast<uint64_t>(kv.n_blocks.back()) * memory.block_bytes[g];
     }
     if (kv.bytes <= budget) return kv;
@@ -75,6 +75,7 @@ engine::EngineOptions engine_options(const LoadOptions& options, const LoadedExe
   engine.max_queue = options.max_queue;
   engine.max_batch_tokens = loaded.limits.max_batch_tokens;
   engine.prefill_chunk_tokens = options.prefill_chunk_tokens;
+  engine.prefix_cache = options.prefix_cache;
   engine.context_length = loaded.context_length;
   engine.n_blocks = loaded.limits.n_blocks;
   engine.on_lost = options.on_lost;
@@ -103,7 +104,7 @@ LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions&
       auto executor = make_executor(name, options.cpu_instructions);
       const exec::MemoryPlan memory = executor->measure(files.plan, files.weights, limits);
       limits.n_blocks =
-          plan_kv(files.plan, memory, options, loaded.context_length, executor->caps().block_tokens).n_blocks;
+          plan_kv(files.plan, memory, options, loaded.context_length, executor->caps()).n_blocks;
       executor->load(files.plan, files.weights, limits);
       loaded.executor = std::move(executor);
       return loaded;

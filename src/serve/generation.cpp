@@ -76,16 +76,30 @@ void Generation::submit() {
   Prepared prepared = prepare(request_, model, shared_->guard);
   usage_.prompt_tokens = prepared.prompt_tokens;
   receipt_.max_tokens = prepared.max_tokens;
-  make_slots(prepared.jobs.size());
-  for (size_t i = 0; i < slots_.size() && !cancelled(); ++i) {
-    const uint64_t job = model.generator->submit(std::move(prepared.jobs[i]),
-                                                 std::make_shared<Mailbox>(shared_from_this(), i));
-    slots_[i].closed = false;
-    ++open_;
-    const std::lock_guard lock(mutex_);
-    slots_[i].job = job;
+  make_slots(prepared.prompts.size() * static_cast<size_t>(request_.n));
+  size_t slot = 0;
+  for (Prepared::Prompt& prompt : prepared.prompts) {
+    if (cancelled()) break;
+    if (const auto timeout = request_.serving.timeout_ms) {
+      prompt.job.deadline = received_ + std::chrono::milliseconds(*timeout);
+    }
+    std::vector<engine::Member> members;
+    for (size_t i = 0; i < prompt.seeds.size(); ++i) {
+      members.push_back({prompt.seeds[i], std::make_shared<Mailbox>(shared_from_this(), slot + i)});
+    }
+    open_members(slot, model.generator->submit(std::move(prompt.job), std::move(members)));
+    slot += prompt.seeds.size();
   }
   if (cancelled()) cancel_jobs();
+}
+
+void Generation::open_members(size_t first_slot, const std::vector<uint64_t>& jobs) {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    slots_[first_slot + i].closed = false;
+    slots_[first_slot + i].job = jobs[i];
+  }
+  open_ += jobs.size();
 }
 
 void Generation::cancel(Why why) {
@@ -188,6 +202,12 @@ void Generation::finish_choice(size_t index, const engine::Receipt& receipt) {
   if (receipt.finish == engine::Finish::kFailed) {
     return fail(Error(Code::kInternal, "[serve.generation] expected an answer; got " + receipt.error),
                 Tally::End::kFailed);
+  }
+  if (receipt.finish == engine::Finish::kExpired) {
+    return fail(
+        Error(Code::kTimeout, "[serve.generation] expected an answer before the request's deadline; got " +
+                                  std::to_string(receipt.completion_tokens) + " tokens of it"),
+        Tally::End::kFailed);
   }
   if (receipt.finish == engine::Finish::kCancelled && matched == nullptr) {
     return fail(Error(Code::kUnavailable, "[serve.generation] expected an answer; got a server that stops"),

@@ -2,6 +2,7 @@
 // stream thread. The engine thread only appends to its mailboxes. Anyone may cancel it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -68,6 +69,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   void submit();
   void make_slots(size_t count);
+  void open_members(size_t first_slot, const std::vector<uint64_t>& jobs);
   void receive(size_t slot, std::span<const engine::Token> tokens);
   void close(size_t slot, const engine::Receipt& receipt);
   bool schedule_locked();
@@ -84,6 +86,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   const std::shared_ptr<Shared> shared_;
   const chat::Request request_;
+  const std::chrono::steady_clock::time_point received_ = std::chrono::steady_clock::now();
 
   // Of the worker until streaming_, then of the stream thread.
   std::shared_ptr<chat::EventSink> sink_;

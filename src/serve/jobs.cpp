@@ -81,6 +81,9 @@ engine::Job job_template(const chat::Request& request, const pool::Model& model)
   for (const auto& [token, value] : request.sampling.logit_bias) job.biases.push_back({token, value});
   if (!request.ignore_eos) job.stop_ids = model.stop_ids;
   job.top_logprobs = request.logprobs ? request.top_logprobs : -1;
+  job.priority = static_cast<engine::Priority>(request.serving.urgency);
+  job.use_cache = request.serving.use_cache;
+  job.cache_salt = base::fnv1a(request.serving.cache_salt);
   return job;
 }
 
@@ -129,12 +132,12 @@ Prepared prepare(const chat::Request& request, const pool::Model& model, const t
     prepared.max_tokens = std::max(prepared.max_tokens, job.max_tokens);
     prepared.prompt_tokens += static_cast<int32_t>(prompt.size());
     job.prompt = std::move(prompt);
-    for (int32_t i = 0; i < request.n; ++i) {
-      // Choice 0 takes the client's seed itself, so that it equals a request for one choice.
-      const uint64_t seed = request.sampling.seed ? *request.sampling.seed : random_seed();
-      job.params.seed = i == 0 ? seed : base::splitmix64(seed + static_cast<uint64_t>(i));
-      prepared.jobs.push_back(job);
-    }
+    const uint64_t seed = request.sampling.seed ? *request.sampling.seed : random_seed();
+    // Choice 0 takes the client's seed itself, so that it equals a request for one choice.
+    std::vector<uint64_t> seeds = {seed};
+    for (int32_t i = 1; i < request.n; ++i)
+      seeds.push_back(base::splitmix64(seed + static_cast<uint64_t>(i)));
+    prepared.prompts.push_back({std::move(job), std::move(seeds)});
   }
   return prepared;
 }

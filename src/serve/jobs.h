@@ -13,9 +13,13 @@
 namespace penstock::serve {
 
 struct Prepared {
-  std::vector<engine::Job> jobs;  // prompts in order, n jobs for each
-  int32_t prompt_tokens = 0;      // each prompt once
-  int32_t max_tokens = 0;         // the largest that a job got
+  struct Prompt {
+    engine::Job job;
+    std::vector<uint64_t> seeds;  // [n] of its answers
+  };
+  std::vector<Prompt> prompts;  // in order
+  int32_t prompt_tokens = 0;    // each prompt once
+  int32_t max_tokens = 0;       // the largest that a job got
 };
 
 /// The request's own values, else the model's defaults, else the built-in ones; the seed is left alone.

@@ -61,7 +61,7 @@ ScriptedGenerator::~ScriptedGenerator() {
   stop();
 }
 
-uint64_t ScriptedGenerator::submit(engine::Job job, std::shared_ptr<engine::Sink> sink) {
+std::vector<uint64_t> ScriptedGenerator::submit(engine::Job job, std::vector<engine::Member> members) {
   const std::string prompt = codec_->text_of(job.prompt);
   const auto length = static_cast<int32_t>(job.prompt.size());
   const std::lock_guard lock(mutex_);
@@ -75,26 +75,30 @@ uint64_t ScriptedGenerator::submit(engine::Job job, std::shared_ptr<engine::Sink
   if (length >= script_.context_length) {
     throw Error(Code::kContextLength, "[serve.scripted] expected a prompt that fits the context");
   }
-  if (waiting_.size() >= static_cast<size_t>(script_.max_queue)) {
+  if (waiting_.size() + members.size() > static_cast<size_t>(script_.max_queue)) {
     ++counters_.refused;
     throw Error(Code::kOverloaded, "[serve.scripted] expected room in the queue; got a full one");
   }
-  Sequence sequence;
-  sequence.id = next_id_++;
-  sequence.reply = &choose(prompt);
-  sequence.pieces = sequence.reply->report ? bytes_of(report_of(job, prompt)) : sequence.reply->pieces;
   job.max_tokens = std::min(job.max_tokens, script_.context_length - length);
-  sequence.job = std::move(job);
-  sequence.sink = std::move(sink);
-  sequence.submitted = Clock::now();
-  sequence.receipt.prompt_tokens = length;
-  sequence.receipt.cached_tokens = sequence.reply->cached_tokens;
-  sequence.receipt.executor = "scripted";
-  ++counters_.submitted;
-  const uint64_t id = sequence.id;
-  waiting_.push_back(std::move(sequence));
+  std::vector<uint64_t> ids;
+  for (engine::Member& member : members) {
+    Sequence sequence;
+    job.params.seed = member.seed;
+    sequence.id = next_id_++;
+    sequence.reply = &choose(prompt);
+    sequence.pieces = sequence.reply->report ? bytes_of(report_of(job, prompt)) : sequence.reply->pieces;
+    sequence.job = job;
+    sequence.sink = std::move(member.sink);
+    sequence.submitted = Clock::now();
+    sequence.receipt.prompt_tokens = length;
+    sequence.receipt.cached_tokens = sequence.reply->cached_tokens;
+    sequence.receipt.executor = "scripted";
+    ++counters_.submitted;
+    ids.push_back(sequence.id);
+    waiting_.push_back(std::move(sequence));
+  }
   wake_.notify_all();
-  return id;
+  return ids;
 }
 
 const ScriptedReply& ScriptedGenerator::choose(const std::string& prompt) {
@@ -156,8 +160,10 @@ void ScriptedGenerator::loop() {
       }
       const auto soonest = std::min_element(running_.begin(), running_.end(),
                                             [](const auto& a, const auto& b) { return a.due < b.due; });
-      if (ended.empty() && soonest->due > Clock::now()) {
-        wake_.wait_until(lock, soonest->due);
+      auto wake = soonest->due;
+      for (const Sequence& s : running_) wake = std::min(wake, s.job.deadline.value_or(wake));
+      if (ended.empty() && wake > Clock::now()) {
+        wake_.wait_until(lock, wake);
         continue;
       }
     }
@@ -207,7 +213,8 @@ void ScriptedGenerator::step() {
   for (size_t i = 0; i < running_.size();) {
     Sequence& sequence = running_[i];
     sequence.receipt.max_batch_width = std::max(sequence.receipt.max_batch_width, width);
-    if (sequence.due <= now && advance(sequence)) {
+    const bool expired = sequence.job.deadline && *sequence.job.deadline <= now;
+    if (expired ? end(sequence, Finish::kExpired) : sequence.due <= now && advance(sequence)) {
       running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
       ++i;
@@ -283,6 +290,8 @@ bool ScriptedGenerator::end(Sequence& sequence, Finish finish) {
     counters_.completion_tokens += static_cast<uint64_t>(sequence.receipt.completion_tokens);
     if (finish == Finish::kCancelled) {
       ++counters_.cancelled;
+    } else if (finish == Finish::kExpired) {
+      ++counters_.expired;
     } else if (finish == Finish::kFailed) {
       ++counters_.failed;
     } else {

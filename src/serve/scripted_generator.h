@@ -22,9 +22,11 @@ class ScriptedGenerator : public engine::Generator {
   ScriptedGenerator(Script script, std::shared_ptr<const ScriptedCodec> codec);
   ~ScriptedGenerator() override;  // stop()
 
-  uint64_t submit(engine::Job job, std::shared_ptr<engine::Sink> sink) override;
+  using engine::Generator::submit;
+  std::vector<uint64_t> submit(engine::Job job, std::vector<engine::Member> members) override;
   void cancel(uint64_t id) override;
   engine::Counters counters() const override;
+  void clear_cache() override {}
   void stop() override;
 
  private:

@@ -29,7 +29,8 @@ std::shared_ptr<const pool::Model> with_names_of_its_own(std::shared_ptr<const p
 }  // namespace
 
 Service::Service(std::shared_ptr<const pool::Model> model, ServiceOptions options)
-    : shared_(std::make_shared<Shared>(with_names_of_its_own(std::move(model)), options.prepare_threads,
+    : request_timeout_ms_(options.request_timeout_ms),
+      shared_(std::make_shared<Shared>(with_names_of_its_own(std::move(model)), options.prepare_threads,
                                        options.max_preparing, options.stream_threads)) {}
 
 Service::~Service() {
@@ -50,6 +51,8 @@ std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_p
       throw Error(Code::kUnavailable, "[serve.submit] expected a running server; got one that stops");
     model(request.model);
     check(request, *shared_->model);
+    if (!request.serving.timeout_ms && request_timeout_ms_ > 0)
+      request.serving.timeout_ms = request_timeout_ms_;
     auto generation = std::make_shared<Generation>(shared_, std::move(request), std::move(sink));
     if (!shared_->prepare.try_post([generation] { generation->prepare_and_submit(); })) {
       throw Error(Code::kOverloaded, "[serve.submit] expected room for one more request; got a full queue");

@@ -22,6 +22,7 @@ struct ServiceOptions {
   int prepare_threads = 1;
   size_t max_preparing = 1024;  // requests that wait for a worker; one more is refused as overloaded
   int stream_threads = 1;
+  int64_t request_timeout_ms = 0;  // of requests that do not say; 0: none
 };
 
 /// What is said of a model on every surface.
@@ -54,6 +55,9 @@ class Service {
 
   Counters counters() const { return shared_->tally.values(); }
   static uint64_t models_loaded() { return pool::n_models_loaded; }
+  /// What was computed for ended requests is forgotten.
+  void clear_cache() { shared_->model->generator->clear_cache(); }
+
   engine::Counters engine_counters() const { return shared_->model->generator->counters(); }
 
   /// From now on submit() throws Error(kUnavailable); what runs goes on.
@@ -69,6 +73,7 @@ class Service {
  private:
   bool answers_to(std::string_view name) const;
 
+  const int64_t request_timeout_ms_;
   std::shared_ptr<Shared> shared_;
   std::atomic<bool> draining_ = false;
 };

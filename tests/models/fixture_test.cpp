@@ -144,7 +144,7 @@ TEST_P(FixtureTest, IdsThatPadTheHeadAreNeverDrawn) {
     tokens.insert(tokens.end(), prompt.begin(), prompt.end());
   }
   for (uint64_t seed = 0; seed < 4; ++seed) {
-    for (int32_t slot = 0; slot < 3; ++slot) executor->reset_slot(slot, prompt);
+    for (int32_t slot = 0; slot < 3; ++slot) executor->reset_slot(slot, prompt, {});
     std::vector<exec::SampleRow> draws(3);
     for (int32_t i = 0; i < 3; ++i) {
       draws[static_cast<size_t>(i)].logit_row = i;

@@ -98,6 +98,27 @@ void read_stream(const Reader& reader, Decoded& out) {
     if (name != "include_usage" && name != "include_obfuscation") out.ignored.push_back(fields.path(name));
 }
 
+/// A word, or a number as vLLM has it: the lower, the sooner.
+chat::Urgency read_priority(const Reader& reader) {
+  const Json* value = reader.find("priority");
+  if (value == nullptr) return chat::Urgency::kRealtime;
+  if (value->is_number_integer()) {
+    const auto number = value->is_number_unsigned() && value->get<uint64_t>() > 2 ? 2 : value->get<int64_t>();
+    return static_cast<chat::Urgency>(std::clamp<int64_t>(number, 0, 2));
+  }
+  if (*value == "realtime") return chat::Urgency::kRealtime;
+  if (*value == "batch") return chat::Urgency::kBatch;
+  if (*value == "background") return chat::Urgency::kBackground;
+  reader.reject("priority", "realtime, batch, background or a whole number");
+}
+
+void read_serving(const Reader& reader, chat::Serving& serving) {
+  serving.urgency = read_priority(reader);
+  serving.use_cache = reader.boolean("cache_prompt").value_or(true);
+  serving.cache_salt = reader.string("cache_salt").value_or("");
+  serving.timeout_ms = reader.integer("timeout_ms", 1);
+}
+
 void read_response_format(const Reader& reader) {
   const Json* format = reader.find("response_format");
   if (format == nullptr) return;
@@ -144,6 +165,7 @@ void read_shared(const Reader& reader, Decoded& out) {
   request.n = static_cast<int32_t>(reader.integer("n", 1, kMaxChoices).value_or(1));
   request.max_tokens = reader.integer("max_tokens", 1);
   request.ignore_eos = reader.boolean("ignore_eos").value_or(false);
+  read_serving(reader, request.serving);
   read_stream(reader, out);
   read_response_format(reader);
 }

@@ -55,6 +55,7 @@ CpuExecutor::CpuExecutor(Isa isa) : kernels_(choose_kernels(isa)) {
   caps_.block_tokens = kTileKeys;
   caps_.steps_in_flight = 1;
   caps_.bit_stable = true;
+  caps_.role_blind = true;
 }
 
 CpuExecutor::~CpuExecutor() = default;
@@ -104,9 +105,10 @@ void CpuExecutor::load(const models::Plan& plan, const ops::WeightTable& weights
                  (limits.exact ? "float32 activations" : "int8 activations");
 }
 
-void CpuExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt) {
+void CpuExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt,
+                             std::span<const int32_t> generated) {
   for (auto& table : context_->tables[static_cast<size_t>(slot)]) table.clear();
-  tokens_[static_cast<size_t>(slot)].reset(prompt);
+  tokens_[static_cast<size_t>(slot)].reset(prompt, generated);
 }
 
 namespace {
@@ -177,6 +179,7 @@ void CpuExecutor::compute(const Batch& batch) {
   step.blocks.clear();
   pool_->set_alone(guard_.alone());
   apply_edits(*context_, batch.table_edits);
+  for (const BlockCopy& copy : batch.copies) context_->cache.copy(copy.kv_group, copy.from, copy.to);
   for (const Row& row : batch.rows)
     add_row(*context_, row, batch.tokens, tokens_[static_cast<size_t>(row.slot)]);
   if (step.n_tokens() > context_->max_tokens)

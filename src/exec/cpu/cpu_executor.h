@@ -24,7 +24,7 @@ class CpuExecutor final : public Executor {
   MemoryPlan measure(const models::Plan& plan, const ops::WeightTable& weights,
                      const Limits& limits) override;
   void load(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits) override;
-  void reset_slot(int32_t slot, std::span<const int32_t> prompt) override;
+  void reset_slot(int32_t slot, std::span<const int32_t> prompt, std::span<const int32_t> generated) override;
   Ticket forward(const Batch& batch) override;
   void sample(Ticket ticket, const SampleBatch& batch) override;
   const StepOutput& wait(Ticket ticket) override;

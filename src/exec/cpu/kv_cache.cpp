@@ -62,6 +62,14 @@ void KvCache::store(const Kernels& kernels, const Place& at, const float* key, c
   kernels.to_f16(value, group.dim, memory + value_at);
 }
 
+void KvCache::copy(int32_t group, int32_t from, int32_t to) const {
+  const Group& g = groups_[static_cast<size_t>(group)];
+  const size_t bytes = static_cast<size_t>(g.n_layers) * static_cast<size_t>(g.kv_heads) *
+                       head_elements(g.dim) * (exact_ ? sizeof(float) : sizeof(uint16_t));
+  auto* memory = g.memory.as<std::byte>();
+  std::memcpy(memory + static_cast<size_t>(to) * bytes, memory + static_cast<size_t>(from) * bytes, bytes);
+}
+
 const void* KvCache::keys(const Place& at) const {
   const Group& group = group_of(at);
   const size_t head = offset_of(group, at);

@@ -33,6 +33,9 @@ class KvCache {
   };
   void store(const Kernels& kernels, const Place& at, const float* key, const float* value) const;
 
+  /// What block `from` of a group holds, to block `to`: all layers and heads.
+  void copy(int32_t group, int32_t from, int32_t to) const;
+
   /// Keys [first, last) of one head of a block for `n_queries` queries: in place, or in float32 in `scratch`
   /// (tile_floats) where so many queries read half precision that converting it once pays. Other keys of the
   /// tile hold anything.

@@ -384,21 +384,28 @@ void CudaExecutor::load(const models::Plan& plan, const ops::WeightTable& weight
   check(cudaDeviceSynchronize(), "load");
 }
 
-void CudaExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt) {
+void CudaExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt,
+                              std::span<const int32_t> generated) {
   State& s = *state_;
-  s.tokens[static_cast<size_t>(slot)].reset(prompt);
-  if (s.prompts.bytes() < prompt.size_bytes()) {
+  s.tokens[static_cast<size_t>(slot)].reset(prompt, generated);
+  std::vector<int32_t> tokens(prompt.begin(), prompt.end());
+  tokens.insert(tokens.end(), generated.begin(), generated.end());
+  const size_t bytes = tokens.size() * sizeof(int32_t);
+  if (s.prompts.bytes() < bytes) {
     check(cudaStreamSynchronize(s.stream), "synchronize");
-    s.prompts = Memory::device(prompt.size_bytes() * 2);
+    s.prompts = Memory::device(bytes * 2);
   }
-  if (!prompt.empty()) s.staging->copy(s.prompts.as(), prompt.data(), prompt.size_bytes(), s.stream);
+  if (!tokens.empty()) s.staging->copy(s.prompts.as(), tokens.data(), bytes, s.stream);
   const auto vocab = static_cast<size_t>(s.plan->vocab);
-  reset_counts(s.counts.as<uint32_t>() + static_cast<size_t>(slot) * vocab, s.plan->vocab,
-               s.prompts.as<int32_t>(), static_cast<int32_t>(prompt.size()), s.stream);
+  reset_counts({s.counts.as<uint32_t>() + static_cast<size_t>(slot) * vocab, s.plan->vocab},
+               {s.prompts.as<int32_t>(), static_cast<int32_t>(prompt.size()), static_cast<int32_t>(generated.size())},
+               s.stream);
 }
 
 Ticket CudaExecutor::forward(const Batch& batch) {
   State& s = *state_;
+  if (!batch.copies.empty())
+    throw Error(Code::kInternal, "[exec.cuda.forward] expected no copies of blocks, as caps say; got one");
   Step step;
   step.rows = logit_rows(batch);
   s.send_edits(batch.table_edits);

@@ -143,6 +143,14 @@ __global__ void __launch_bounds__(kThreads)
   if (i < n && prompt[i] >= 0 && prompt[i] < vocab) counts[prompt[i]] = kInPrompt;
 }
 
+__global__ void __launch_bounds__(kThreads)
+    count_generated(uint32_t* counts, int32_t vocab, const int32_t* drawn, int32_t n) {
+  allow_next();
+  await_previous();
+  const auto i = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x);
+  if (i < n && drawn[i] >= 0 && drawn[i] < vocab) atomicAdd(counts + drawn[i], 1u);
+}
+
 __global__ void __launch_bounds__(kThreads) draw_logits(const DrawArguments a) {
   allow_next();
   await_previous();
@@ -246,11 +254,16 @@ void set_last_tokens(const DrawnTokens& drawn, cudaStream_t stream) {
   launch(set_tokens, {1, 64}, stream, drawn);
 }
 
-void reset_counts(uint32_t* counts, int32_t vocab, const int32_t* prompt, int32_t n, cudaStream_t stream) {
-  check(cudaMemsetAsync(counts, 0, static_cast<size_t>(vocab) * sizeof(uint32_t), stream), "clear counts");
-  if (n > 0)
-    launch(count_prompt, {static_cast<unsigned>((n + kThreads - 1) / kThreads), kThreads}, stream, counts,
-           vocab, prompt, n);
+void reset_counts(const SlotCounts& slot, const BeginTokens& begin, cudaStream_t stream) {
+  check(cudaMemsetAsync(slot.counts, 0, static_cast<size_t>(slot.vocab) * sizeof(uint32_t), stream),
+        "clear counts");
+  const auto blocks = [](int32_t n) { return static_cast<unsigned>((n + kThreads - 1) / kThreads); };
+  if (begin.n_prompt > 0)
+    launch(count_prompt, {blocks(begin.n_prompt), kThreads}, stream, slot.counts, slot.vocab, begin.tokens,
+           begin.n_prompt);
+  if (begin.n_generated > 0)
+    launch(count_generated, {blocks(begin.n_generated), kThreads}, stream, slot.counts, slot.vocab,
+           begin.tokens + begin.n_prompt, begin.n_generated);
 }
 
 }  // namespace penstock::exec::cuda

@@ -92,7 +92,15 @@ struct DrawnTokens {
 };
 void set_last_tokens(const DrawnTokens& drawn, cudaStream_t stream);
 
-/// `counts` [vocab] of one slot become those of a sequence that begins with the prompt.
-void reset_counts(uint32_t* counts, int32_t vocab, const int32_t* prompt, int32_t n, cudaStream_t stream);
+struct SlotCounts {
+  uint32_t* counts = nullptr;  // [vocab]
+  int32_t vocab = 0;
+};
+struct BeginTokens {
+  const int32_t* tokens = nullptr;  // [n_prompt + n_generated]
+  int32_t n_prompt = 0, n_generated = 0;
+};
+/// The counts become those of a sequence that begins with the prompt and has drawn the rest.
+void reset_counts(const SlotCounts& slot, const BeginTokens& begin, cudaStream_t stream);
 
 }  // namespace penstock::exec::cuda

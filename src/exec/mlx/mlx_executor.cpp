@@ -281,12 +281,16 @@ void MlxExecutor::load(const models::Plan& plan, const ops::WeightTable& weights
   state.tokens.assign(static_cast<size_t>(limits.max_slots), {});
 }
 
-void MlxExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt) {
+void MlxExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt,
+                             std::span<const int32_t> generated) {
   for (auto& table : state_->tables[static_cast<size_t>(slot)]) table.clear();
-  state_->tokens[static_cast<size_t>(slot)].reset(prompt);
+  state_->tokens[static_cast<size_t>(slot)].reset(prompt, generated);
 }
 
 Ticket MlxExecutor::forward(const Batch& batch) {
+  if (!batch.copies.empty())
+    throw base::Error(base::Code::kInternal,
+                      "[exec.mlx.forward] expected no copies of blocks, as caps say; got one");
   for (const TableEdit& edit : batch.table_edits) {
     auto& table = state_->tables[static_cast<size_t>(edit.slot)][static_cast<size_t>(edit.kv_group)];
     apply_edit(table, edit);

@@ -34,14 +34,39 @@ TEST(BlockPool, TheLastUserFrees) {
   EXPECT_THROW(pool.release(-1), base::Error);
 }
 
-TEST(BlockPool, ReservationsAreKept) {
-  BlockPool pool(4);
-  EXPECT_TRUE(pool.reserve(3));
-  EXPECT_FALSE(pool.reserve(2));
-  EXPECT_EQ(pool.unreserved(), 1);
-  EXPECT_TRUE(pool.reserve(1));
-  pool.unreserve(4);
-  EXPECT_TRUE(pool.reserve(4));
+TEST(BlockPool, KeptBlocksAreGivenLastTheLongestUnusedFirst) {
+  BlockPool pool(3);
+  std::vector<int32_t> evicted;
+  pool.on_evict = [&](int32_t block) { evicted.push_back(block); };
+  const int32_t a = pool.take(), b = pool.take();
+  pool.keep(a);
+  pool.keep(b);
+  pool.release(b);
+  pool.release(a);
+  EXPECT_EQ(pool.kept(), 2);
+  EXPECT_EQ(pool.available(), 3);
+  EXPECT_EQ(pool.take(), 2);  // the empty one
+  EXPECT_EQ(pool.take(), b);
+  EXPECT_EQ(pool.take(), a);
+  EXPECT_EQ(evicted, (std::vector<int32_t>{b, a}));
+  EXPECT_THROW(pool.take(), base::Error);
+}
+
+TEST(BlockPool, AKeptBlockMayBeUsedAgain) {
+  BlockPool pool(1);
+  const int32_t block = pool.take();
+  pool.keep(block);
+  pool.release(block);
+  pool.retain(block);
+  EXPECT_EQ(pool.used(), 1);
+  EXPECT_THROW(pool.take(), base::Error);
+  pool.release(block);
+  EXPECT_EQ(pool.kept(), 1);
+  pool.forget(block);
+  EXPECT_EQ(pool.kept(), 0);
+  EXPECT_EQ(pool.available(), 1);
+  EXPECT_THROW(pool.retain(block), base::Error);
+  EXPECT_THROW(pool.keep(block), base::Error);
 }
 
 }  // namespace

@@ -23,20 +23,37 @@ TEST(SequenceTable, WindowGroupsNeedWindowAndStepOnly) {
   EXPECT_EQ(groups.blocks_needed(1, 64), (std::vector<int32_t>{1, 1}));
 }
 
-TEST(SequenceTable, OpensWholeOrNotAtAll) {
-  Groups groups = make_groups(16, {{0, 10}, {0, 5}});
-  SequenceTable table;
-  EXPECT_FALSE(table.open(groups, std::vector<int32_t>{6, 6}));
-  EXPECT_EQ(groups.list[0].pool.unreserved(), 10);
-  EXPECT_TRUE(table.open(groups, std::vector<int32_t>{6, 5}));
-  EXPECT_EQ(groups.list[0].pool.unreserved(), 4);
-  table.close();
-  EXPECT_EQ(groups.list[1].pool.unreserved(), 5);
+TEST(SequenceTable, BeginsWithBlocksOfOthersAndGivesThemBack) {
+  Groups groups = make_groups(16, {{0, 10}, {32, 10}});
+  SequenceTable first, second;
+  std::vector<TableChange> changes;
+  first.open(groups);
+  first.grow(64, changes);
+  changes.clear();
+  second.open(groups);
+  second.adopt(std::vector<BlockRun>{{0, {first.block(0, 0), first.block(0, 1), first.block(0, 2)}},
+                                     {1, {first.block(1, 1), first.block(1, 2)}}},
+               changes);
+  ASSERT_EQ(changes.size(), 5u);
+  EXPECT_EQ(changes[3].group, 1);
+  EXPECT_EQ(changes[3].index, 1);
+  EXPECT_EQ(second.missing(49), 1);
+  EXPECT_EQ(first.own(0), 1);
+  EXPECT_EQ(second.own(1), 0);
+  second.grow(80, changes);
+  EXPECT_EQ(second.block(0, 3) == first.block(0, 3), false);
+  EXPECT_EQ(second.released_by(1, 64), 0) << "the other sequence still uses it";
+  first.close();
+  EXPECT_EQ(second.released_by(1, 64), 1);
+  EXPECT_EQ(groups.list[0].pool.used(), 5);
+  second.close();
+  EXPECT_EQ(groups.list[0].pool.used(), 0);
+  EXPECT_EQ(groups.list[1].pool.used(), 0);
 }
 
-/// Random steps of several sequences: every position that a token sees is covered by a block of its own, the
-/// reservation suffices, and nothing is left at the end.
-TEST(SequenceTable, CoversWhatEachTokenSeesWithinItsReservation) {
+/// Random steps of several sequences: every position that a token sees is covered by a block of its own, no
+/// more are held than was foretold, and nothing is left at the end.
+TEST(SequenceTable, CoversWhatEachTokenSees) {
   std::mt19937 rng(5);
   const auto integer = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(rng); };
   for (int round = 0; round < 300; ++round) {
@@ -50,7 +67,7 @@ TEST(SequenceTable, CoversWhatEachTokenSeesWithinItsReservation) {
     std::vector<Run> runs(3);
     for (Run& run : runs) {
       run.positions = integer(1, 200);
-      ASSERT_TRUE(run.table.open(groups, groups.blocks_needed(run.positions, step)));
+      run.table.open(groups);
     }
     for (int i = 0; i < 60; ++i) {
       Run& run = runs[static_cast<size_t>(integer(0, 2))];
@@ -59,6 +76,8 @@ TEST(SequenceTable, CoversWhatEachTokenSeesWithinItsReservation) {
       std::vector<TableChange> changes;
       run.table.shrink(run.at, changes);
       run.table.grow(run.at + n, changes);
+      const std::vector<int32_t> needed = groups.blocks_needed(run.positions, step);
+      for (size_t g = 0; g < 2; ++g) ASSERT_LE(run.table.held(g), needed[g]);
       for (const TableChange& c : changes) run.view[{c.group, c.index}] = c.block;
       for (int32_t p = run.at; p < run.at + n; ++p) {
         for (int32_t q = 0; q <= p; ++q) {
@@ -83,7 +102,6 @@ TEST(SequenceTable, CoversWhatEachTokenSeesWithinItsReservation) {
     runs.clear();
     for (const Group& group : groups.list) {
       EXPECT_EQ(group.pool.used(), 0);
-      EXPECT_EQ(group.pool.unreserved(), 700);
     }
   }
 }

@@ -39,7 +39,7 @@ TEST_P(EngineCancelTest, AQueuedJobThatIsCancelledNeverRuns) {
   const Counters c = testing::settled(*engine);
   EXPECT_EQ(c.cancelled, 1u);
   EXPECT_EQ(c.failed, 0u);
-  EXPECT_EQ(c.prompt_tokens, 6u);
+  EXPECT_EQ(c.prompt_tokens, 4u) << "three, and the last of those that the third job found";
 }
 
 TEST_P(EngineCancelTest, CancelEndsARunningJobOnce) {

@@ -27,7 +27,7 @@ std::vector<int32_t> by_hand(const Job& job) {
   options.block_tokens = 4096;
   options.n_blocks = {1, 1};
   FakeExecutor executor(options);
-  executor.reset_slot(0, job.prompt);
+  executor.reset_slot(0, job.prompt, {});
   std::vector<exec::TableEdit> edits = {{0, 0, 0, 0}, {0, 1, 0, 0}};
   std::vector<int32_t> ids;
   for (int32_t position = 0; static_cast<int32_t>(ids.size()) < job.max_tokens; ++position) {
@@ -193,7 +193,7 @@ TEST_P(EngineTest, ASeedGivesItsTokensAloneAndInABatch) {
 
 TEST_P(EngineTest, FewBlocksMakeJobsWaitInOrder) {
   FakeOptions fake;
-  fake.n_blocks = {24, 14};
+  fake.n_blocks = {24, 16};
   const auto engine = testing::make_engine(GetParam(), fake);
   EXPECT_EQ(engine->context_length(), 24 * 16);
   RandomJobs random(14);

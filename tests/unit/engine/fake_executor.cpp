@@ -32,20 +32,24 @@ FakeExecutor::FakeExecutor(FakeOptions options) : options_(std::move(options)) {
   caps_.name = "fake";
   caps_.block_tokens = options_.block_tokens;
   caps_.bit_stable = true;
+  caps_.role_blind = options_.role_blind;
   slots_.resize(static_cast<size_t>(options_.max_slots));
   for (const int32_t n : options_.n_blocks) {
     keys_.emplace_back(static_cast<size_t>(n * options_.block_tokens));
-    owner_.emplace_back(static_cast<size_t>(n), -1);
   }
 }
 
-void FakeExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt) {
-  for (std::vector<int32_t>& owners : owner_) std::replace(owners.begin(), owners.end(), slot, -1);
+void FakeExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt,
+                              std::span<const int32_t> generated) {
   Slot& s = slots_.at(static_cast<size_t>(slot));
   s = {};
   s.open = true;
   s.tables.resize(options_.windows.size());
   for (const int32_t token : prompt) s.counts[token] = {token, 0, true};
+  for (const int32_t token : generated) {
+    s.counts[token].token = s.last_token = token;
+    ++s.counts[token].generated;
+  }
 }
 
 void FakeExecutor::apply(const exec::TableEdit& edit) {
@@ -54,18 +58,9 @@ void FakeExecutor::apply(const exec::TableEdit& edit) {
   std::vector<int32_t>& table = slot.tables.at(group);
   if (static_cast<size_t>(edit.index) >= table.size()) table.resize(static_cast<size_t>(edit.index) + 1, -1);
   int32_t& entry = table[static_cast<size_t>(edit.index)];
-  if (edit.block < 0) {
-    if (entry >= 0) owner_[group][static_cast<size_t>(entry)] = -1;
-    entry = -1;
-    return;
-  }
-  int32_t& owner = owner_[group].at(static_cast<size_t>(edit.block));
-  require(owner != edit.slot, "a block twice in one table");
-  if (owner >= 0) {  // the other slot must not run again before it is reset
-    std::vector<int32_t>& other = slots_[static_cast<size_t>(owner)].tables[group];
-    std::replace(other.begin(), other.end(), edit.block, -2);
-  }
-  owner = edit.slot;
+  const bool twice = edit.block >= 0 && std::find(table.begin(), table.end(), edit.block) != table.end();
+  require(!twice, "a block twice in one table");
+  require(edit.block < options_.n_blocks[group], "a block outside its group");
   entry = edit.block;
 }
 
@@ -86,9 +81,21 @@ FakeExecutor::Key& FakeExecutor::key_at(Slot& slot, size_t group, int32_t positi
   const auto index = static_cast<size_t>(position / options_.block_tokens);
   const std::vector<int32_t>& table = slot.tables[group];
   require(index < table.size() && table[index] != -1, "position without a block");
-  require(table[index] != -2, "a block that two slots use");
+  require(table[index] != -2, "a block that another slot wrote to");
   return keys_[group]
               [static_cast<size_t>(table[index] * options_.block_tokens + position % options_.block_tokens)];
+}
+
+/// For writing: other slots that have the block in their table must not run again before they are reset.
+FakeExecutor::Key& FakeExecutor::own_key_at(const exec::Row& row, size_t group, int32_t position) {
+  Slot& slot = slots_[static_cast<size_t>(row.slot)];
+  Key& key = key_at(slot, group, position);
+  const int32_t block = slot.tables[group][static_cast<size_t>(position / options_.block_tokens)];
+  for (Slot& other : slots_) {
+    if (&other == &slot || !other.open) continue;
+    std::replace(other.tables[group].begin(), other.tables[group].end(), block, -2);
+  }
+  return key;
 }
 
 int32_t FakeExecutor::token_at(const exec::Row& row, int32_t given, const Slot& slot) const {
@@ -96,8 +103,10 @@ int32_t FakeExecutor::token_at(const exec::Row& row, int32_t given, const Slot& 
     require(given >= 0 && given < options_.vocab, "a prompt token outside the vocabulary");
     return given;
   }
-  require(given == exec::kOnDevice || given == slot.last_token, "a generated token that was not drawn");
-  return slot.last_token;
+  if (given == exec::kOnDevice) return slot.last_token;
+  const auto drawn = slot.counts.find(given);
+  require(drawn != slot.counts.end() && drawn->second.generated > 0, "a generated token that was not drawn");
+  return given;
 }
 
 std::vector<float> FakeExecutor::logits_at(Slot& slot, int32_t position, int32_t token) {
@@ -120,7 +129,8 @@ std::vector<float> FakeExecutor::logits_at(Slot& slot, int32_t position, int32_t
 
 void FakeExecutor::run_row(const exec::Row& row, std::span<const int32_t> tokens) {
   Slot& slot = slots_[static_cast<size_t>(row.slot)];
-  require(slot.lost || slot.kv_len == row.position, "a row that does not continue its slot");
+  require(slot.lost || slot.is_new || slot.kv_len == row.position, "a row that does not continue its slot");
+  slot.is_new = false;
   for (int32_t i = 0; i < row.n_tokens; ++i) {
     const bool wants_logits = i >= row.n_tokens - row.n_logits;
     if (slot.lost) {  // what a lost slot computes is garbage, and hurts nobody else
@@ -131,7 +141,7 @@ void FakeExecutor::run_row(const exec::Row& row, std::span<const int32_t> tokens
     const int32_t token = token_at(row, tokens[static_cast<size_t>(row.first_token + i)], slot);
     for (size_t g = 0; g < options_.windows.size(); ++g) {
       const auto mixed = static_cast<uint64_t>(position) << 32 | static_cast<uint64_t>(token) << 8 | g;
-      key_at(slot, g, position) = {base::splitmix64(mixed), position};
+      own_key_at(row, g, position) = {base::splitmix64(mixed), position};
     }
     if (wants_logits) logit_rows_.push_back({row.slot, position, logits_at(slot, position, token)});
     slot.kv_len = position + 1;
@@ -155,6 +165,11 @@ exec::Ticket FakeExecutor::forward(const exec::Batch& batch) {
     require(false, "exploded before the tables");
   }
   for (const exec::TableEdit& edit : batch.table_edits) apply(edit);
+  for (const exec::BlockCopy& copy : batch.copies) {
+    auto& keys = keys_.at(static_cast<size_t>(copy.kv_group));
+    std::copy_n(keys.begin() + copy.from * options_.block_tokens, options_.block_tokens,
+                keys.begin() + copy.to * options_.block_tokens);
+  }
   if (explodes && options_.explode_token >= 0) {
     lose_all();
     require(false, "exploded");

@@ -19,6 +19,7 @@ struct FakeOptions {
   std::vector<int32_t> n_blocks = {512, 128};
   int32_t max_slots = 8;
   int32_t max_batch_tokens = 512;
+  bool role_blind = true;
   int32_t explode_token = -1;            // a step that is given this id throws
   int32_t lost_token = -1;               // wait() of a step that is given this id throws, and all after it
   int32_t nan_token = -1;                // logits behind this id are NaN
@@ -36,7 +37,7 @@ class FakeExecutor : public exec::Executor {
     return {};
   }
   void load(const models::Plan&, const ops::WeightTable&, const exec::Limits&) override {}
-  void reset_slot(int32_t slot, std::span<const int32_t> prompt) override;
+  void reset_slot(int32_t slot, std::span<const int32_t> prompt, std::span<const int32_t> generated) override;
   exec::Ticket forward(const exec::Batch& batch) override;
   void sample(exec::Ticket ticket, const exec::SampleBatch& batch) override;
   const exec::StepOutput& wait(exec::Ticket ticket) override;
@@ -48,9 +49,9 @@ class FakeExecutor : public exec::Executor {
     int32_t position = -1;
   };
   struct Slot {
-    bool open = false, lost = false;
+    bool open = false, lost = false, is_new = true;
     int32_t kv_len = 0, last_token = -1;
-    std::vector<std::vector<int32_t>> tables;  // [groups][index]: block, -1 none, -2 taken by another slot
+    std::vector<std::vector<int32_t>> tables;  // [groups][index]: block, -1 none, -2 written by another slot
     std::map<int32_t, ops::TokenCounts> counts;
   };
   struct LogitRow {
@@ -62,6 +63,7 @@ class FakeExecutor : public exec::Executor {
   void check_batch(const exec::Batch& batch) const;
   void run_row(const exec::Row& row, std::span<const int32_t> tokens);
   Key& key_at(Slot& slot, size_t group, int32_t position);
+  Key& own_key_at(const exec::Row& row, size_t group, int32_t position);
   int32_t token_at(const exec::Row& row, int32_t given, const Slot& slot) const;
   std::vector<float> logits_at(Slot& slot, int32_t position, int32_t token);
   void draw(const exec::SampleRow& row, std::span<const ops::Bias> biases);
@@ -69,8 +71,7 @@ class FakeExecutor : public exec::Executor {
   const FakeOptions options_;
   exec::Caps caps_;
   std::vector<Slot> slots_;
-  std::vector<std::vector<Key>> keys_;       // [groups][block * block_tokens + offset]
-  std::vector<std::vector<int32_t>> owner_;  // [groups][block]: slot, -1 none
+  std::vector<std::vector<Key>> keys_;  // [groups][block * block_tokens + offset]
   int32_t steps_ = 0;
   bool lost_ = false;
   std::optional<exec::Ticket> pending_;

@@ -56,7 +56,7 @@ class Feed {
 std::vector<int32_t> generate(Executor& executor, bool ahead) {
   std::vector<int32_t> tokens;
   Feed feed(executor, 0);
-  executor.reset_slot(0, std::vector<int32_t>{5});
+  executor.reset_slot(0, std::vector<int32_t>{5}, {});
   Ticket ticket = feed.prompt(5);
   feed.draw(ticket);
   for (int i = 0; i < 10; ++i) {
@@ -97,7 +97,7 @@ TEST(DelayedExecutor, NothingRunsBeforeWait) {
   o.on_step = [&](int32_t) { ++ran; };
   DelayedExecutor delayed(std::make_unique<FakeExecutor>(o), 2);
   Feed feed(delayed, 0);
-  delayed.reset_slot(0, {});
+  delayed.reset_slot(0, {}, {});
   const Ticket a = feed.prompt(1);
   feed.draw(a);
   const Ticket b = feed.next(kOnDevice);
@@ -112,7 +112,7 @@ TEST(DelayedExecutor, NothingRunsBeforeWait) {
 TEST(DelayedExecutor, PoisonsReleasedOutputs) {
   DelayedExecutor delayed(std::make_unique<FakeExecutor>(options()), 1);
   Feed feed(delayed, 0);
-  delayed.reset_slot(0, {});
+  delayed.reset_slot(0, {}, {});
   const Ticket ticket = feed.prompt(1);
   feed.draw(ticket);
   const StepOutput view = delayed.wait(ticket);
@@ -126,8 +126,8 @@ TEST(DelayedExecutor, PoisonsReleasedOutputs) {
 TEST(DelayedExecutor, AFailedStepThrowsInWaitAlone) {
   DelayedExecutor delayed(std::make_unique<FakeExecutor>(options()), 3);
   Feed bad(delayed, 0), good(delayed, 1);
-  delayed.reset_slot(0, {});
-  delayed.reset_slot(1, {});
+  delayed.reset_slot(0, {}, {});
+  delayed.reset_slot(1, {}, {});
   const Ticket a = bad.prompt(90);
   bad.draw(a);
   const Ticket b = good.prompt(7);
@@ -146,14 +146,14 @@ TEST(DelayedExecutor, RefusesMisuse) {
   const auto misuse = [](auto&& use) {
     DelayedExecutor delayed(std::make_unique<FakeExecutor>(options()), 2);
     Feed feed(delayed, 0);
-    delayed.reset_slot(0, {});
+    delayed.reset_slot(0, {}, {});
     const Ticket ticket = feed.prompt(1);
     EXPECT_THROW(use(delayed, feed, ticket), base::Error);
   };
   misuse([](Executor&, Feed& feed, Ticket t) { feed.draw(t), feed.draw(t); });
   misuse([](Executor& e, Feed&, Ticket t) { e.wait(t); });
   misuse([](Executor& e, Feed&, Ticket t) { e.release(t); });
-  misuse([](Executor& e, Feed&, Ticket) { e.reset_slot(0, {}); });
+  misuse([](Executor& e, Feed&, Ticket) { e.reset_slot(0, {}, {}); });
   misuse([](Executor&, Feed& feed, Ticket) { feed.next(kOnDevice); });
   misuse([](Executor&, Feed& feed, Ticket t) { feed.draw(t), feed.next(3); });
   misuse([](Executor& e, Feed& feed, Ticket t) { feed.draw(t), e.wait(t), e.wait(t); });

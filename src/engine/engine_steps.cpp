@@ -1,0 +1,150 @@
+// Launching a planned step and reading the oldest one.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/engine.h"
+
+namespace penstock::engine {
+
+using base::Code;
+using base::Error;
+
+/// False when there is nothing to launch.
+bool Engine::launch_next() {
+  const StepPlan plan = plan_next();
+  if (plan.rows.empty()) {
+    if (launched_.empty() && !running_.empty() && plan.preempted.empty()) {
+      Sequence* last = running_.back().get();
+      fail({&last, 1}, "[engine.step] expected a sequence that can go on; got none, so the newest one ends");
+      drop_settled();
+    }
+    return false;
+  }
+  Step step;
+  step.rows = planned_;
+  try {
+    launch(plan, step);
+  } catch (...) {  // nothing is in flight for this step
+    const Failure failure = current_failure();
+    fail(step.rows, failure.text);
+    drop_settled();
+    if (failure.lost) lose(failure.text);
+    return true;
+  }
+  note_launched(plan, step);
+  launched_.push_back(std::move(step));
+  if (const Step& last = launched_.back(); !last.error.empty()) fail(last.rows, last.error);
+  return true;
+}
+
+/// Throws when nothing was launched. After a failure behind forward() the step is in flight all the same.
+void Engine::launch(const StepPlan& plan, Step& step) {
+  for (Sequence* s : step.rows) {
+    if (!s->is_new) continue;
+    const std::span<const int32_t> tokens = s->tokens;
+    const auto n_prompt = static_cast<size_t>(s->n_prompt);
+    executor_->reset_slot(s->slot, tokens.first(n_prompt), tokens.subspan(n_prompt));
+  }
+  builder_.build(plan, step.rows);
+  step.ticket = executor_->forward(builder_.batch());
+  for (Sequence* s : step.rows) {
+    if (s->is_new) prefix_.launched(*s);
+  }
+  step.drawing = builder_.drawing();
+  if (step.drawing.empty()) return;
+  try {
+    executor_->sample(step.ticket, builder_.draws());
+  } catch (...) {
+    step.error = current_failure().text;
+  }
+}
+
+void Engine::note_launched(const StepPlan& plan, Step& step) {
+  const auto width = static_cast<int32_t>(step.rows.size());
+  for (size_t i = 0; i < step.rows.size(); ++i) {
+    Sequence& sequence = *step.rows[i];
+    step.ends.push_back(sequence.position() + plan.rows[i].n_tokens);
+    if (!plan.rows[i].decode) sequence.filled += plan.rows[i].n_tokens;
+    ++sequence.in_flight;
+    sequence.receipt.max_batch_width = std::max(sequence.receipt.max_batch_width, width);
+  }
+  for (Sequence* sequence : step.drawing) ++sequence->draws;
+  count_blocks();
+  const std::lock_guard lock(counters_mutex_);
+  ++counters_.steps;
+  counters_.max_batch_width = std::max(counters_.max_batch_width, static_cast<uint64_t>(width));
+  for (const PlannedRow& row : plan.rows) {
+    if (!row.decode) counters_.prompt_tokens += static_cast<uint64_t>(row.n_tokens);
+  }
+}
+
+void Engine::read_oldest() {
+  const Step step = std::move(launched_.front());
+  launched_.pop_front();
+  for (Sequence* sequence : step.rows) --sequence->in_flight;
+  Failure failure;
+  try {
+    const exec::StepOutput& output = executor_->wait(step.ticket);
+    if (step.error.empty()) deliver(step, output);
+  } catch (...) {
+    failure = current_failure();
+  }
+  try {
+    executor_->release(step.ticket);
+  } catch (...) {
+    base::log::error("release of a step failed: {}", current_failure().text);
+  }
+  if (!failure.text.empty() && step.error.empty()) fail(step.rows, failure.text);
+  for (Sequence* sequence : step.rows) settle(*sequence);
+  drop_settled();
+  if (failure.lost) lose(failure.text);
+}
+
+/// What the step computed serves others from here on; a draw of an ended sequence was made before its end was
+/// known.
+void Engine::deliver(const Step& step, const exec::StepOutput& output) {
+  for (size_t i = 0; i < step.rows.size(); ++i) {
+    if (!step.rows[i]->ended) step.rows[i]->computed = step.ends[i];
+  }
+  for (size_t draw = 0; draw < step.drawing.size(); ++draw) {
+    Sequence& sequence = *step.drawing[draw];
+    ++sequence.draws_read;
+    if (!sequence.ended) deliver_draw(sequence, output, draw);
+  }
+  for (Sequence* sequence : step.rows) {
+    if (!sequence->ended) prefix_.enter(*sequence);
+  }
+}
+
+void Engine::deliver_draw(Sequence& sequence, const exec::StepOutput& output, size_t draw) {
+  if (output.errors[draw] != exec::RowError::kNone) {
+    return finish(sequence, Finish::kFailed, "[engine.step] expected finite logits; got NaN or infinity");
+  }
+  const Token token{output.tokens[draw], output.logprobs[draw], output.top[draw]};
+  sequence.last_token = token.id;
+  if (sequence.draws_read == 1) {
+    sequence.first_token = Sequence::Clock::now();
+    sequence.receipt.prefill_ms =
+        std::chrono::duration<double, std::milli>(sequence.first_token - sequence.started).count();
+  }
+  const std::vector<int32_t>& stop_ids = sequence.job.stop_ids;
+  if (std::find(stop_ids.begin(), stop_ids.end(), token.id) != stop_ids.end()) {
+    sequence.receipt.stop_id = token.id;
+    return finish(sequence, Finish::kStop);
+  }
+  sequence.tokens.push_back(token.id);
+  ++sequence.receipt.completion_tokens;
+  {
+    const std::lock_guard lock(counters_mutex_);
+    ++counters_.completion_tokens;
+  }
+  try {
+    sequence.sink->on_tokens({&token, 1});
+  } catch (...) {
+    return finish(sequence, Finish::kFailed, current_failure().text);
+  }
+  if (sequence.draws_read == sequence.job.max_tokens) finish(sequence, Finish::kLength);
+}
+
+}  // namespace penstock::engine
