@@ -1,10 +1,22 @@
 #include "exec/host_sampling.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
+#include "ops/sample_cut.h"
+
 namespace penstock::exec {
+
+namespace {
+
+/// A NaN or +infinity means that the row's arithmetic failed; minus infinity is a legal "never".
+bool can_draw(std::span<const float> logits) {
+  thread_local ops::ScannedRow row;
+  ops::scan(logits, row);
+  return !row.has_bad && row.argmax >= 0;
+}
+
+}  // namespace
 
 void OwnedOutput::one_by_one(int32_t n, const std::function<void(int32_t)>& row) {
   for (int32_t i = 0; i < n; ++i) row(i);
@@ -41,10 +53,7 @@ void OwnedOutput::draw(const SampleBatch& batch, std::span<const LogitRow> rows,
 void OwnedOutput::draw_row(size_t index, const SampleBatch& batch, const LogitRow& from,
                            std::span<const float> logits, SlotTokens& slot) {
   const SampleRow& row = batch.rows[index];
-  // A NaN or +infinity means that the row's arithmetic failed; minus infinity is a legal "never".
-  const auto bad = [](float x) { return std::isnan(x) || x == std::numeric_limits<float>::infinity(); };
-  if (std::any_of(logits.begin(), logits.end(), bad) ||
-      std::none_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
+  if (!can_draw(logits)) {
     errors_[index] = RowError::kNotFinite;
     return;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "ops/elementary.h"
 
@@ -10,7 +11,6 @@ namespace {
 
 constexpr float kLowest = std::numeric_limits<float>::lowest();
 constexpr float kFinite = std::numeric_limits<float>::max();
-constexpr size_t kLanes = 16;
 
 struct Candidate {
   float value;
@@ -21,22 +21,29 @@ bool before(const Candidate& a, const Candidate& b) {
   return a.value > b.value || (a.value == b.value && a.token < b.token);
 }
 
-/// Largest value of a full block; sets `bad` for a NaN or +infinity.
+using FourFloats __attribute__((vector_size(16))) = float;
+using FourInts __attribute__((vector_size(16))) = int32_t;
+
+/// Largest value of a full block; sets `bad` for a NaN or +infinity. In vectors: every token reads its row.
 float scan_block(const float* values, int32_t& bad) {
-  std::array<float, kLanes> lane_max;
-  std::array<int32_t, kLanes> lane_bad{};
-  lane_max.fill(-std::numeric_limits<float>::infinity());
-  for (size_t i = 0; i < kScanBlock; i += kLanes) {
-    for (size_t l = 0; l < kLanes; ++l) {
-      const float v = values[i + l];
-      lane_max[l] = v > lane_max[l] ? v : lane_max[l];
-      lane_bad[l] |= v <= kFinite ? 0 : 1;
+  constexpr size_t kVectors = 4, kLanes = 4;
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  std::array<FourFloats, kVectors> top;
+  top.fill(FourFloats{kLeast, kLeast, kLeast, kLeast});
+  FourInts fine = {-1, -1, -1, -1};
+  for (size_t i = 0; i < kScanBlock; i += kVectors * kLanes) {
+    for (size_t k = 0; k < kVectors; ++k) {
+      FourFloats v;
+      std::memcpy(&v, values + i + k * kLanes, sizeof(v));
+      top[k] = v > top[k] ? v : top[k];
+      fine &= v <= kFinite;
     }
   }
-  float max = lane_max[0];
+  for (size_t k = 1; k < kVectors; ++k) top[0] = top[k] > top[0] ? top[k] : top[0];
+  float max = top[0][0];
   for (size_t l = 0; l < kLanes; ++l) {
-    max = lane_max[l] > max ? lane_max[l] : max;
-    bad |= lane_bad[l];
+    max = top[0][l] > max ? top[0][l] : max;
+    bad |= fine[l] + 1;
   }
   return max;
 }

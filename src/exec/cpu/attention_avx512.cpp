@@ -34,21 +34,6 @@ inline __attribute__((always_inline)) void ask(const T* at, int64_t next) {
   if constexpr (sizeof(T) == 2) _mm_prefetch(reinterpret_cast<const char*>(at) + next, _MM_HINT_T1);
 }
 
-/// exp2_scalar on 16 lanes.
-inline __m512 exp2_wide(__m512 x) {
-  x = _mm512_min_ps(_mm512_set1_ps(126.0f), _mm512_max_ps(_mm512_set1_ps(-125.0f), x));
-  const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512 f = _mm512_sub_ps(x, n);
-  __m512 p = _mm512_set1_ps(kExp2[5]);
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[4]));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[3]));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[2]));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[1]));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[0]));
-  const __m512i power = _mm512_slli_epi32(_mm512_cvtps_epi32(n), 23);
-  return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), power));
-}
-
 /// Scores of N queries for all four panels; those behind the last key hold anything.
 template <int N, class T>
 void score_tile(const TileOf<T>& tile, const AttendQueries& queries, float scale, int i) {
@@ -91,11 +76,6 @@ inline __mmask16 seen_keys(int panel, int32_t first, int32_t last) {
     return n <= 0 ? 0u : n >= kPanelKeys ? 0xffffu : (1u << n) - 1;
   };
   return static_cast<__mmask16>(below(last) & ~below(first));
-}
-
-/// The upper half of the lanes added to the lower.
-inline __m256 add_halves(__m512 v) {
-  return _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
 }
 
 /// acc += weights times values for keys [first, last), N queries and V vectors of the head at a time; kEight:

@@ -37,22 +37,23 @@ class AttnInOperation final : public CpuOperation {
     }};
     multiply(context, thread, parts, rows, m);
     context.pool->barrier(thread);
-    const int32_t heads = op_.q_heads + op_.kv_heads;
-    const Range mine = context.share(int64_t{m} * heads, thread);
-    for (int64_t i = mine.first; i < mine.last; ++i)
-      finish_head(context, thread, i / heads, static_cast<int32_t>(i % heads));
+    const Range queries = context.share(int64_t{m} * op_.q_heads, thread);
+    for (int64_t i = queries.first; i < queries.last; ++i)
+      finish_query(context, thread, i / op_.q_heads, i % op_.q_heads);
+    const Range keys = context.share(int64_t{m} * op_.kv_heads, thread);
+    for (int64_t i = keys.first; i < keys.last; ++i)
+      finish_key(context, thread, i / op_.kv_heads, static_cast<int32_t>(i % op_.kv_heads));
     context.pool->barrier(thread);
   }
 
  private:
-  /// Heads of queries first, then of keys; a key's head also stores its value.
-  void finish_head(Context& context, int32_t thread, int64_t token, int32_t head) const {
-    if (head < op_.q_heads) {
-      float* q = context.buffer(op_.out_q) + token * context.width(op_.out_q) + head * op_.head_dim;
-      turn(context, thread, q_norm_, token, q);
-      return;
-    }
-    head -= op_.q_heads;
+  void finish_query(Context& context, int32_t thread, int64_t token, int64_t head) const {
+    float* q = context.buffer(op_.out_q) + token * context.width(op_.out_q) + head * op_.head_dim;
+    turn(context, thread, q_norm_, token, q);
+  }
+
+  /// Stores the key's value too.
+  void finish_key(Context& context, int32_t thread, int64_t token, int32_t head) const {
     const int64_t at = (token * op_.kv_heads + head) * op_.head_dim;
     float* key = context.keys.data() + at;
     turn(context, thread, k_norm_, token, key);

@@ -8,11 +8,9 @@ namespace penstock::exec::cpu {
 
 namespace {
 
-constexpr int32_t kQueriesPerBlock = 24;
-
 /// The largest widths that the operations of a plan work with.
 struct Widths {
-  int64_t input = 8;    // rows that are multiplied
+  int64_t input = 8;    // buffers
   int64_t mlp = 8;      // gate and up
   int64_t kv = 8;       // keys of all heads
   int64_t sum = 8;      // residuals
@@ -34,25 +32,24 @@ Widths widths_of(const models::Plan& plan) {
     }
   }
   w.sum = w.input;
-  w.input = std::max(w.input, w.mlp);
   return w;
 }
 
-int32_t block_queries(const Widths& w) {
-  return std::max(kQueriesPerBlock / w.queries, 1) * w.queries;
+int32_t block_queries(const Widths& w, const Kernels& kernels) {
+  return std::max(kernels.queries / w.queries, 1) * w.queries;
 }
 
 int64_t partial_floats(const Widths& w, const Limits& limits, int32_t threads) {
   return max_partials(threads, limits.max_context) * w.queries * (padded_dim(w.dim) + 2);
 }
 
-ThreadScratch thread_scratch(const Widths& w, const Limits& limits, GroupSet groups) {
-  const auto queries = static_cast<size_t>(block_queries(w));
+ThreadScratch thread_scratch(const Widths& w, const Limits& limits, GroupSet groups, const Kernels& kernels) {
+  const auto queries = static_cast<size_t>(block_queries(w, kernels));
   const size_t rows = queries * static_cast<size_t>(padded_dim(w.dim));
   ThreadScratch scratch;
   scratch.rows = ActivationRows(kPrivateRows, w.input, groups);
   scratch.exact = Array<float>(static_cast<size_t>(exact_scratch_floats(limits.max_batch_tokens)));
-  scratch.panel = Array<uint8_t>(static_cast<size_t>(codes_scratch_bytes(w.input)));
+  scratch.panel = Array<uint8_t>(static_cast<size_t>(codes_scratch_bytes(std::max(w.input, w.mlp))));
   scratch.head = Array<float>(static_cast<size_t>(w.dim));
   scratch.tile = Array<float>(KvCache::tile_floats(w.dim));
   scratch.queries = Array<float>(rows);
@@ -86,14 +83,15 @@ std::unique_ptr<Context> make_context(const models::Plan& plan, const Limits& li
   context->pool = &pool;
   context->exact = limits.exact;
   context->max_tokens = limits.max_batch_tokens;
-  context->max_queries = block_queries(w);
-  context->block_tokens = block_queries(w) / w.queries;
+  context->max_queries = block_queries(w, kernels);
+  context->block_tokens = block_queries(w, kernels) / w.queries;
   context->cache = KvCache(plan, limits.n_blocks, limits.exact);
   context->tables.assign(static_cast<size_t>(limits.max_slots),
                          std::vector<std::vector<int32_t>>(plan.kv_groups.size()));
   for (const models::BufferSpec& buffer : plan.buffers)
     context->buffers.emplace_back(tokens * static_cast<size_t>(buffer.width));
   context->rows = ActivationRows(limits.max_batch_tokens, w.input, groups);
+  context->joined = ActivationRows(limits.max_batch_tokens, w.mlp, groups);
   context->keys = Array<float>(tokens * static_cast<size_t>(w.kv));
   context->values = Array<float>(tokens * static_cast<size_t>(w.kv));
   context->gate = Array<float>(tokens * static_cast<size_t>(w.mlp));
@@ -104,12 +102,14 @@ std::unique_ptr<Context> make_context(const models::Plan& plan, const Limits& li
     context->sin.emplace_back(tokens * static_cast<size_t>(rope.dims / 2));
   }
   context->partials = Array<float>(static_cast<size_t>(partial_floats(w, limits, pool.size())));
-  for (int32_t i = 0; i < pool.size(); ++i) context->threads.push_back(thread_scratch(w, limits, groups));
+  for (int32_t i = 0; i < pool.size(); ++i)
+    context->threads.push_back(thread_scratch(w, limits, groups, kernels));
   context->step.attention.resize(plan.kv_groups.size());
   return context;
 }
 
-size_t scratch_bytes(const models::Plan& plan, const Limits& limits, GroupSet groups, int32_t threads) {
+size_t scratch_bytes(const models::Plan& plan, const Limits& limits, GroupSet groups, int32_t threads,
+                     const Kernels& kernels) {
   const Widths w = widths_of(plan);
   const auto tokens = static_cast<size_t>(limits.max_batch_tokens);
   size_t floats = tokens * static_cast<size_t>(2 * w.kv + 2 * w.mlp + w.sum) +
@@ -119,7 +119,8 @@ size_t scratch_bytes(const models::Plan& plan, const Limits& limits, GroupSet gr
   floats += static_cast<size_t>(limits.max_slots) * static_cast<size_t>(plan.vocab);
   // Untouched pages of these arenas take no memory.
   return floats * sizeof(float) + ActivationRows(limits.max_batch_tokens, w.input, groups).bytes() +
-         static_cast<size_t>(threads) * bytes_of(thread_scratch(w, limits, groups));
+         ActivationRows(limits.max_batch_tokens, w.mlp, groups).bytes() +
+         static_cast<size_t>(threads) * bytes_of(thread_scratch(w, limits, groups, kernels));
 }
 
 }  // namespace penstock::exec::cpu

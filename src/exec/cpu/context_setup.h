@@ -13,6 +13,7 @@ std::unique_ptr<Context> make_context(const models::Plan& plan, const Limits& li
                                       ThreadPool& pool, const Kernels& kernels);
 
 /// Bytes of the buffers and scratch that make_context() takes, the cache left out.
-size_t scratch_bytes(const models::Plan& plan, const Limits& limits, GroupSet groups, int32_t threads);
+size_t scratch_bytes(const models::Plan& plan, const Limits& limits, GroupSet groups, int32_t threads,
+                     const Kernels& kernels);
 
 }  // namespace penstock::exec::cpu

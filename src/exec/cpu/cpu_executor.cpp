@@ -84,7 +84,7 @@ MemoryPlan CpuExecutor::measure(const models::Plan& plan, const ops::WeightTable
     memory.block_bytes.push_back(KvCache::block_bytes(group, limits.exact));
   memory.slot_bytes =
       plan.kv_groups.size() * sizeof(int32_t) * static_cast<size_t>(limits.max_context / kTileKeys + 1);
-  memory.scratch_bytes = scratch_bytes(plan, limits, groups, thread_count(limits));
+  memory.scratch_bytes = scratch_bytes(plan, limits, groups, thread_count(limits), kernels_);
   return memory;
 }
 

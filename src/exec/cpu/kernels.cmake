@@ -32,7 +32,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   penstock_kernels(FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
     -Wno-uninitialized -Wno-maybe-uninitialized SOURCES
     attention_avx512.cpp
-    linear_avx512.cpp)
+    linear_avx512.cpp
+    rows_avx512.cpp)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   penstock_kernels(SOURCES
     attention_neon.cpp

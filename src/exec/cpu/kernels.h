@@ -196,6 +196,8 @@ struct Partial {
 
 struct Kernels {
   const char* name;
+  int32_t strips = 2;    // that linear_codes takes together: ranges of a multiple of so many lose nothing
+  int32_t queries = 24;  // that attend_tile is best given together; fewer for short sequences
 
   /// Quantises one row of x [cols] to group-wise int8. out.m is not read.
   void (*quantize_row)(const float* x, const QuantRows& out);

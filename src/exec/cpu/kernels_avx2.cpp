@@ -61,11 +61,17 @@ constexpr Kernels kAvx2Table = {
     .softcap = softcap_avx2,
 };
 
-/// The rows of AVX2 serve the wider processor too.
+/// The other kernels of AVX2 serve the wider processor too.
 constexpr Kernels with_avx512() {
   Kernels table = kAvx2Table;
   table.name = "avx512+vnni";
+  table.strips = 4;
+  table.queries = 48;
+  table.quantize_row = quantize_row_avx512;
   table.linear_codes = linear_codes_avx512;
+  table.rms_norm = rms_norm_avx512;
+  table.activate = activate_avx512;
+  table.add = add_avx512;
   table.attend_tile = attend_tile_avx512;
   return table;
 }

@@ -49,16 +49,16 @@ void multiply_range(const Context& context, int32_t thread, const LinearPart& pa
 
 void multiply(const Context& context, int32_t thread, std::span<const LinearPart> parts,
               const ActivationRows& rows, int32_t m) {
-  constexpr int64_t kGrain = 2;  // units; the kernels take strips by pairs
+  const int64_t grain = context.kernels->strips;  // units of a piece: whole ones of the kernels
   int64_t total = 0;
   for (const LinearPart& part : parts) total += part.matrix->units() * part.matrix->unit_bytes();
   for (int32_t index; (index = context.pool->take(thread, context.n_pieces())) >= 0;) {
     const Range mine = context.piece(total, index);
     int64_t before = 0;
     for (const LinearPart& part : parts) {
-      const int64_t units = part.matrix->units(), bytes = part.matrix->unit_bytes() * kGrain;
+      const int64_t units = part.matrix->units(), bytes = part.matrix->unit_bytes() * grain;
       const auto unit_at = [&](int64_t byte) {
-        return byte <= before ? 0 : std::min((byte - before + bytes - 1) / bytes * kGrain, units);
+        return byte <= before ? 0 : std::min((byte - before + bytes - 1) / bytes * grain, units);
       };
       multiply_range(context, thread, part, rows, m, {unit_at(mine.first), unit_at(mine.last)});
       before += units * part.matrix->unit_bytes();

@@ -1,5 +1,6 @@
 // Packed codes times int8 activations with AVX-512 VNNI: a few activation rows straight from the codes of far
 // pairs of strips, panels of 32 rows for many. Sums are exact, so the bits are those of every other table.
+#include "exec/cpu/code_shape.h"
 #include "exec/cpu/kernels_avx512.h"
 #include "exec/cpu/simd_avx512.h"
 
@@ -38,15 +39,15 @@ struct Rows {
   int32_t offset;
   bool has_bias;
 
-  Rows(const PackedCodes& w, const QuantRows& x, int64_t first_m)
+  Rows(const CodeShape& shape, const QuantRows& x, int64_t first_m)
       : q(x.codes + first_m * x.cols),
-        scales(x.scales + first_m * w.groups()),
-        sums(x.sums + first_m * w.groups()),
-        code_sums(x.code_sums + first_m * w.groups()),
+        scales(x.scales + first_m * shape.groups),
+        sums(x.sums + first_m * shape.groups),
+        code_sums(x.code_sums + first_m * shape.groups),
         cols(x.cols),
-        groups(w.groups()),
-        offset(offset_of(w)),
-        has_bias(w.has_bias()) {}
+        groups(shape.groups),
+        offset(shape.offset),
+        has_bias(shape.reader.has_bias()) {}
 
   inline __attribute__((always_inline)) void start(int64_t g, __m512i (&sum)[MT]) const {
 #pragma GCC unroll 8
@@ -70,21 +71,53 @@ inline __attribute__((always_inline)) void prefetch_lines(Zmm::Place at, int64_t
   }
 }
 
-/// What the tiles need of a matrix, worked out once a call.
-struct CodeShape {
-  const ScaleReader scales;
-  const int64_t block_bytes, blocks, block_groups, scales_at, scale_step;
-  const int64_t ahead;  // bytes from what is read to what is asked for, a block where blocks are long
+/// Scales of a pair of strips, of any type.
+class AnyScales {
+ public:
+  explicit AnyScales(const CodeShape& shape) : reader_(shape.reader) {}
 
-  explicit CodeShape(const PackedCodes& w)
-      : scales(w),
-        block_bytes(w.block_bytes()),
-        blocks(w.blocks_of_strip()),
-        block_groups(w.block_groups()),
-        scales_at(w.code_bytes()),
-        scale_step((w.block_bytes() - w.code_bytes()) / w.block_groups()),
-        ahead(w.block_bytes() > 1024 ? w.block_bytes() : 1024) {}
+  inline __attribute__((always_inline)) PairScales read(Zmm::Place block, int64_t group) const {
+    const GroupScales low = reader_.read(block.low, group), high = reader_.read(block.high, group);
+    return {join(low.scale, high.scale), join(low.bias, high.bias)};
+  }
+
+ private:
+  const ScaleReader& reader_;
 };
+
+/// Half precision or bfloat16, one group in a block.
+template <ScaleType kType>
+class PlainScales {
+ public:
+  explicit PlainScales(const CodeShape& shape)
+      : has_bias_(shape.reader.has_bias()), scales_(shape.scales_at) {}
+
+  inline __attribute__((always_inline)) PairScales read(Zmm::Place block, int64_t /*group*/) const {
+    const Zmm::Place at = block + scales_;
+    return {one(at), has_bias_ ? one(at + 2 * kStripRows) : _mm512_setzero_ps()};
+  }
+
+ private:
+  static inline __attribute__((always_inline)) __m512 one(Zmm::Place at) {
+    const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(eight(at.low)), eight(at.high), 1);
+    if constexpr (kType == ScaleType::kF16) return _mm512_cvtph_ps(both);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(both), 16));
+  }
+  static __m128i eight(const uint8_t* at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)); }
+
+  const bool has_bias_;
+  const int64_t scales_;
+};
+
+/// call.operator()<Scales>() for the scales of w.
+template <class C, class Call>
+void with_scales(const PackedCodes& w, const Call& call) {
+  if constexpr (!C::kFloat) {
+    if (w.scale_type == ScaleType::kF16) return call.template operator()<PlainScales<ScaleType::kF16>>();
+    if (w.scale_type == ScaleType::kBF16) return call.template operator()<PlainScales<ScaleType::kBF16>>();
+  }
+  call.template operator()<AnyScales>();
+}
 
 /// Where a group of a pair of strips lies, or a pair of groups of 16 columns that share a chunk.
 struct GroupPlace {
@@ -95,9 +128,11 @@ struct GroupPlace {
   int64_t chunks;
 };
 
-template <class C, bool kHalf, int MT>
+/// acc takes one group, or a pair of groups of 16 columns.
+template <class C, bool kHalf, class Scales, int MT>
 inline __attribute__((always_inline)) void take_group(const Rows<MT>& rows, const CodeShape& shape,
-                                                      const GroupPlace& place, __m512 (&acc)[MT]) {
+                                                      const Scales& scales, const GroupPlace& place,
+                                                      __m512 (&acc)[MT]) {
   __m512i sum[MT];
   const auto& [block, group, g, first_chunk, chunks] = place;
   Zmm::Place at = block + first_chunk * C::kBytes;
@@ -106,16 +141,16 @@ inline __attribute__((always_inline)) void take_group(const Rows<MT>& rows, cons
   if constexpr (kHalf) {
     prefetch_lines(at + shape.ahead, C::kBytes);
     add_steps<C, 0, 4, MT>(C(at), rows.q + g * 16, rows.cols, sum);
-    rows.take(g, read_pair(shape.scales, block, group), sum, acc);
+    rows.take(g, scales.read(block, group), sum, acc);
     rows.start(g + 1, sum);
     add_steps<C, 4, 8, MT>(C(at), rows.q + g * 16, rows.cols, sum);
-    rows.take(g + 1, read_pair(shape.scales, block, group + 1), sum, acc);
+    rows.take(g + 1, scales.read(block, group + 1), sum, acc);
   } else {
     for (int64_t c = 0; c < chunks; ++c, at = at + C::kBytes) {
       prefetch_lines(at + shape.ahead, C::kBytes);
       add_steps<C, 0, 8, MT>(C(at), rows.q + (g * chunks + c) * kChunk, rows.cols, sum);
     }
-    rows.take(g, read_pair(shape.scales, block, group), sum, acc);
+    rows.take(g, scales.read(block, group), sum, acc);
   }
 }
 
@@ -129,67 +164,77 @@ void store_pair(const LinearOut& out, int64_t m, const int64_t (&row)[2], int64_
   store_rows(out, m, row[1], rows, _mm512_extractf32x8_ps(value, 1));
 }
 
-template <class C, bool kHalf, int kPairs, int MT>
-void strips_tile(const PackedCodes& w, const QuantRows& x, const Pairs& pairs, int64_t first_m,
+template <class C, bool kHalf, class Scales, int MT>
+void strips_tile(const CodeShape& shape, const QuantRows& x, const Pairs& pairs, int64_t first_m,
                  const LinearOut& out) {
-  const Rows<MT> rows(w, x, first_m);
-  const CodeShape shape(w);
-  const int64_t chunks = kHalf ? 1 : w.group / kChunk;
+  const Rows<MT> rows(shape, x, first_m);
+  const Scales scales(shape);
   constexpr int64_t kGroups = kHalf ? 2 : 1;
-  __m512 acc[kPairs][MT];
+  __m512 acc[kMostPairs][MT];
 #pragma GCC unroll 2
-  for (int p = 0; p < kPairs; ++p)
+  for (int p = 0; p < kMostPairs; ++p)
 #pragma GCC unroll 8
     for (int m = 0; m < MT; ++m) acc[p][m] = _mm512_setzero_ps();
   int64_t g = 0;
   for (int64_t b = 0; b < shape.blocks; ++b)
     for (int64_t group = 0; group < shape.block_groups; group += kGroups, g += kGroups)
 #pragma GCC unroll 2
-      for (int p = 0; p < kPairs; ++p)
-        take_group<C, kHalf, MT>(
-            rows, shape, {pairs.at[p] + b * shape.block_bytes, group, g, group / kGroups * chunks, chunks},
+      for (int p = 0; p < kMostPairs; ++p) {
+        // Without this the broadcast activations of the first pair are kept on the stack for the second.
+        if (MT > 1) asm volatile("" ::: "memory");
+        take_group<C, kHalf, Scales, MT>(
+            rows, shape, scales,
+            {pairs.at[p] + b * shape.block_bytes, group, g, group / kGroups * shape.chunks, shape.chunks},
             acc[p]);
-  for (int p = 0; p < kPairs; ++p)
-    for (int m = 0; m < MT; ++m) store_pair(out, first_m + m, pairs.row[p], w.rows, acc[p][m]);
+      }
+#pragma GCC unroll 2
+  for (int p = 0; p < kMostPairs; ++p)
+#pragma GCC unroll 8
+    for (int m = 0; m < MT; ++m) store_pair(out, first_m + m, pairs.row[p], shape.rows, acc[p][m]);
 }
 
-template <class C, bool kHalf>
-void strips_rows(const PackedCodes& w, const QuantRows& x, const Pairs& pairs, const LinearOut& out) {
+template <class C, bool kHalf, class Scales>
+void strips_rows(const CodeShape& shape, const QuantRows& x, const Pairs& pairs, const LinearOut& out) {
   int64_t m = 0;
-  for (; m + 8 <= x.m; m += 8) strips_tile<C, kHalf, kMostPairs, 8>(w, x, pairs, m, out);
-  for (; m + 4 <= x.m; m += 4) strips_tile<C, kHalf, kMostPairs, 4>(w, x, pairs, m, out);
-  if (x.m - m == 3) strips_tile<C, kHalf, kMostPairs, 3>(w, x, pairs, m, out);
-  if (x.m - m == 2) strips_tile<C, kHalf, kMostPairs, 2>(w, x, pairs, m, out);
-  if (x.m - m == 1) strips_tile<C, kHalf, kMostPairs, 1>(w, x, pairs, m, out);
+  for (; m + 8 <= x.m; m += 8) strips_tile<C, kHalf, Scales, 8>(shape, x, pairs, m, out);
+  for (; m + 4 <= x.m; m += 4) strips_tile<C, kHalf, Scales, 4>(shape, x, pairs, m, out);
+  if (x.m - m == 3) strips_tile<C, kHalf, Scales, 3>(shape, x, pairs, m, out);
+  if (x.m - m == 2) strips_tile<C, kHalf, Scales, 2>(shape, x, pairs, m, out);
+  if (x.m - m == 1) strips_tile<C, kHalf, Scales, 1>(shape, x, pairs, m, out);
 }
 
 /// Four strips at a time from the quarters of the range. Where there are fewer, a strip stands in for the
 /// missing ones and its copies are not stored.
-template <class C>
-void multiply_strips(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
-  const int64_t quarter = (strips.last - strips.first + 3) / 4, bytes = w.strip_bytes();
+template <class C, bool kHalf, class Scales>
+void strips_of(const CodeShape& shape, const QuantRows& x, Range strips, const LinearOut& out) {
+  const int64_t quarter = (strips.last - strips.first + 3) / 4;
   for (int64_t i = strips.first; i < strips.first + quarter; ++i) {
     Pairs pairs;
     for (int s = 0; s < 4; ++s) {
       const int64_t wanted = i + s * quarter;
       const bool present = wanted < strips.last;
-      const uint8_t* at = w.blocks + (present ? wanted : i) * bytes;
+      const uint8_t* at = shape.codes + (present ? wanted : i) * shape.strip_bytes;
       (s % 2 == 0 ? pairs.at[s / 2].low : pairs.at[s / 2].high) = at;
-      pairs.row[s / 2][s % 2] = present ? wanted * kStripRows : w.strips() * kStripRows;
+      pairs.row[s / 2][s % 2] = present ? wanted * kStripRows : shape.rows;
     }
-    if constexpr (C::kSixteens)
-      if (w.group < kChunk) {
-        strips_rows<C, true>(w, x, pairs, out);
-        continue;
-      }
-    strips_rows<C, false>(w, x, pairs, out);
+    strips_rows<C, kHalf, Scales>(shape, x, pairs, out);
   }
+}
+
+template <class C>
+void multiply_strips(const PackedCodes& w, const CodeShape& shape, const QuantRows& x, Range strips,
+                     const LinearOut& out) {
+  if constexpr (C::kSixteens)
+    if (w.group < kChunk) return strips_of<C, true, AnyScales>(shape, x, strips, out);
+  with_scales<C>(w, [&]<class Scales>() { strips_of<C, false, Scales>(shape, x, strips, out); });
 }
 
 /// Four strips: unsigned codes [cols / 4][2 pairs][64], scales [groups][2 pairs][scale, bias][16].
 struct Panel {
   uint8_t* codes;
   float* scales;
+  int64_t strip;  // the first
+  int64_t ahead;  // bytes to ask for with each group, of the four strips behind these
 };
 
 template <class C, int kStep = 0>
@@ -201,42 +246,64 @@ inline __attribute__((always_inline)) void unpack_steps(const C& codes, uint8_t*
 }
 
 template <class C>
-void unpack_pair(const PackedCodes& w, int64_t strip, int half, const Panel& panel) {
-  const ScaleReader scales(w);
-  const uint8_t* first = w.blocks + strip * w.strip_bytes();
-  Zmm::Place block = {first, first + w.strip_bytes()};
+void unpack_pair(const PackedCodes& w, const CodeShape& shape, int64_t strip, int half, const Panel& panel) {
+  const AnyScales scales(shape);
+  const uint8_t* first = shape.codes + strip * shape.strip_bytes;
+  Zmm::Place block = {first, first + shape.strip_bytes};
+  const int64_t chunks = w.block_cols() / kChunk;
   uint8_t* to = panel.codes + half * 64;
   float* scale_to = panel.scales + half * 32;
-  for (int64_t b = 0; b < w.blocks_of_strip(); ++b, block = block + w.block_bytes()) {
-    for (int64_t g = 0; g < w.block_groups(); ++g, scale_to += 64) {
-      const PairScales group = read_pair(scales, block, g);
+  for (int64_t b = 0; b < shape.blocks; ++b, block = block + shape.block_bytes) {
+    for (int64_t g = 0; g < shape.block_groups; ++g, scale_to += 64) {
+      const PairScales group = scales.read(block, g);
       _mm512_storeu_ps(scale_to, group.scale);
       _mm512_storeu_ps(scale_to + 16, group.bias);
     }
-    for (int64_t c = 0; c < w.block_cols() / kChunk; ++c, to += 8 * 128)
-      unpack_steps(C(block + c * C::kBytes), to);
+    for (int64_t c = 0; c < chunks; ++c, to += 8 * 128) unpack_steps(C(block + c * C::kBytes), to);
   }
 }
 
-/// kAhead: asks for the four strips that come after, which follow in memory.
-template <int MT, bool kAhead>
-void panel_tile(const PackedCodes& w, const QuantRows& x, const Panel& panel, int64_t first_m, int64_t strip,
+/// Rows [row, row + 16) of one output row.
+inline __attribute__((always_inline)) void store_sixteen(const LinearOut& out, int64_t m, int64_t row,
+                                                         int64_t rows, __m512 value) {
+  if (row + 2 * kStripRows > rows) return store_pair(out, m, {row, row + kStripRows}, rows, value);
+  float* at = out.out + m * out.stride + row;
+  if (out.bias != nullptr) value = _mm512_add_ps(value, _mm512_loadu_ps(out.bias + row));
+  if (out.add) value = _mm512_add_ps(_mm512_loadu_ps(at), value);
+  _mm512_storeu_ps(at, value);
+}
+
+/// Asks for what a panel writes, or adds to.
+template <int MT>
+inline __attribute__((always_inline)) void ask_out(const LinearOut& out, int64_t first_m, int64_t row) {
+  const float* at = out.out + first_m * out.stride + row;
+#pragma GCC unroll 8
+  for (int m = 0; m < MT; ++m, at += out.stride) {
+    _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(at + 16), _MM_HINT_T0);
+  }
+}
+
+template <int MT>
+void panel_tile(const CodeShape& shape, const QuantRows& x, const Panel& panel, int64_t first_m,
                 const LinearOut& out) {
-  const Rows<MT> rows(w, x, first_m);
-  const uint8_t* next = w.blocks + (strip + 4) * w.strip_bytes();
-  const int64_t next_share = (4 * w.strip_bytes() / rows.groups + 63) / 64 * 64;
-  const int64_t steps = w.group / 4;
+  const int64_t strip = panel.strip, ahead = panel.ahead;
+  const Rows<MT> rows(shape, x, first_m);
+  const uint8_t* next = shape.codes + (strip + 4) * shape.strip_bytes;
+  const int64_t steps = x.group / 4;
   const uint8_t* codes = panel.codes;
   const float* weights = panel.scales;
   const int8_t* q = rows.q;
+  ask_out<MT>(out, first_m, strip * kStripRows);
   __m512 acc[2][MT];
+#pragma GCC unroll 2
   for (int p = 0; p < 2; ++p)
+#pragma GCC unroll 8
     for (int m = 0; m < MT; ++m) acc[p][m] = _mm512_setzero_ps();
   for (int64_t g = 0; g < rows.groups; ++g, weights += 64) {
     __m512i sum[2][MT];
-    if constexpr (kAhead)
-      for (int64_t line = 0; line < next_share; line += 64, next += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
+    for (int64_t line = 0; line < ahead; line += 64, next += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T1);
     rows.start(g, sum[0]);
     rows.start(g, sum[1]);
     for (int64_t step = 0; step < steps; step += 4, codes += 4 * 128, q += 16)
@@ -255,38 +322,39 @@ void panel_tile(const PackedCodes& w, const QuantRows& x, const Panel& panel, in
       rows.take(g, {_mm512_loadu_ps(weights + p * 32), _mm512_loadu_ps(weights + p * 32 + 16)}, sum[p],
                 acc[p]);
   }
-  for (int p = 0; p < 2; ++p)
-    for (int m = 0; m < MT; ++m)
-      store_pair(out, first_m + m, {(strip + 2 * p) * kStripRows, (strip + 2 * p + 1) * kStripRows}, w.rows,
-                 acc[p][m]);
+#pragma GCC unroll 8
+  for (int m = 0; m < MT; ++m)
+#pragma GCC unroll 2
+    for (int p = 0; p < 2; ++p)
+      store_sixteen(out, first_m + m, (strip + 2 * p) * kStripRows, shape.rows, acc[p][m]);
 }
 
 template <class C>
-void multiply_panels(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
-                     uint8_t* scratch) {
-  const Panel panel = {scratch, reinterpret_cast<float*>(scratch + w.cols * 4 * kStripRows)};
+void multiply_panels(const PackedCodes& w, const CodeShape& shape, const QuantRows& x, Range strips,
+                     const LinearOut& out, uint8_t* scratch) {
+  Panel panel = {scratch, reinterpret_cast<float*>(scratch + w.cols * 4 * kStripRows), 0, 0};
+  const int64_t group_share = (4 * shape.strip_bytes / shape.groups + 63) / 64 * 64;
   for (int64_t strip = strips.first; strip + 4 <= strips.last; strip += 4) {
-    unpack_pair<C>(w, strip, 0, panel);
-    unpack_pair<C>(w, strip + 2, 1, panel);
+    unpack_pair<C>(w, shape, strip, 0, panel);
+    unpack_pair<C>(w, shape, strip + 2, 1, panel);
+    panel.strip = strip;
+    panel.ahead = group_share;  // with the first tile alone
     int64_t m = 0;
-    if (x.m >= 8) {
-      panel_tile<8, true>(w, x, panel, 0, strip, out);
-      m = 8;
-    }
-    for (; m + 8 <= x.m; m += 8) panel_tile<8, false>(w, x, panel, m, strip, out);
-    for (; m + 4 <= x.m; m += 4) panel_tile<4, false>(w, x, panel, m, strip, out);
-    for (; m < x.m; ++m) panel_tile<1, false>(w, x, panel, m, strip, out);
+    for (; m + 8 <= x.m; m += 8, panel.ahead = 0) panel_tile<8>(shape, x, panel, m, out);
+    for (; m + 4 <= x.m; m += 4) panel_tile<4>(shape, x, panel, m, out);
+    for (; m < x.m; ++m) panel_tile<1>(shape, x, panel, m, out);
   }
 }
 
 template <class C>
 void multiply(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
               uint8_t* scratch) {
+  const CodeShape shape(w, offset_of(w));
   if (x.m >= kPanelFrom) {
-    multiply_panels<C>(w, x, strips, out, scratch);
+    multiply_panels<C>(w, shape, x, strips, out, scratch);
     strips.first = strips.last - (strips.last - strips.first) % 4;
   }
-  if (strips.first < strips.last) multiply_strips<C>(w, x, strips, out);
+  if (strips.first < strips.last) multiply_strips<C>(w, shape, x, strips, out);
 }
 
 }  // namespace

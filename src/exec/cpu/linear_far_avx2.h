@@ -54,8 +54,8 @@ static inline __attribute__((always_inline)) void add_raised_chunk(const FarChun
 /// Sums of the next group of two strips, or of a pair of groups of 16 columns that share a chunk; `at` and
 /// `q` are moved behind it.
 template <class C, bool kHalf>
-static inline __attribute__((always_inline)) void sum_far(const CodeShape<kHalf>& shape,
-                                                          const uint8_t* (&at)[2], const int8_t*& q,
+static inline __attribute__((always_inline)) void sum_far(const CodeShape& shape, const uint8_t* (&at)[2],
+                                                          const int8_t*& q,
                                                           __m256i (&sum)[kHalf ? 2 : 1][2][1]) {
   const int64_t ahead = shape.ahead, chunks = shape.chunks;
   const auto chunk = [&]() __attribute__((always_inline)) {

@@ -51,7 +51,7 @@ struct RowGroups {
 /// Row first_m of x against two strips whose scales are nested. Not inlined: registers are for its loop
 /// alone.
 template <class C, class Scales, bool kHalf>
-static __attribute__((noinline)) void one_row_nested(const PackedCodes& w, const CodeShape<kHalf>& shape,
+static __attribute__((noinline)) void one_row_nested(const PackedCodes& w, const CodeShape& shape,
                                                      const QuantRows& x, const StripPair& pair,
                                                      int64_t first_m, const LinearOut& out) {
   static_assert(!C::kSigned);
@@ -86,7 +86,7 @@ static __attribute__((noinline)) void one_row_nested(const PackedCodes& w, const
 
 /// The same with scales of any other type.
 template <class C, class Scales, bool kHalf>
-static __attribute__((noinline)) void one_row(const PackedCodes& w, const CodeShape<kHalf>& shape,
+static __attribute__((noinline)) void one_row(const PackedCodes& w, const CodeShape& shape,
                                               const QuantRows& x, const StripPair& pair, int64_t first_m,
                                               const LinearOut& out) {
   const RowTile<1> row(x, first_m, shape.groups, shape.offset);
@@ -121,7 +121,7 @@ static __attribute__((noinline)) void one_row(const PackedCodes& w, const CodeSh
 
 /// The same where a block is one group: its scales lie behind its codes, before the next.
 template <class C, class Scales, bool kHalf>
-static __attribute__((noinline)) void one_row_flat(const PackedCodes& w, const CodeShape<kHalf>& shape,
+static __attribute__((noinline)) void one_row_flat(const PackedCodes& w, const CodeShape& shape,
                                                    const QuantRows& x, const StripPair& pair, int64_t first_m,
                                                    const LinearOut& out) {
   const RowTile<1> row(x, first_m, shape.groups, shape.offset);
@@ -144,7 +144,7 @@ static __attribute__((noinline)) void one_row_flat(const PackedCodes& w, const C
 
 /// Row first_m of x against two strips, by the loop for the scales of w.
 template <class C, bool kHalf>
-static void one_row_by_scales(const PackedCodes& w, const CodeShape<kHalf>& shape, const QuantRows& x,
+static void one_row_by_scales(const PackedCodes& w, const CodeShape& shape, const QuantRows& x,
                               const StripPair& pair, int64_t m, const LinearOut& out) {
   const ScaleType type = w.scale_type;
   if constexpr (!C::kFloat && !C::kSigned && kHalf == C::kSixteens) {
@@ -173,7 +173,7 @@ static void one_row_by_scales(const PackedCodes& w, const CodeShape<kHalf>& shap
 /// two adjacent short ones. An odd strip is paired with itself; rows past the end are not stored.
 template <class C, bool kHalf>
 static void strips_of(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out) {
-  const CodeShape<kHalf> shape(w);
+  const CodeShape shape(w, w.offset());
   const int64_t half = (strips.last - strips.first + 1) / 2, bytes = shape.strip_bytes;
   for (int64_t i = strips.first; i < strips.first + half; ++i) {
     const bool paired = i + half < strips.last;

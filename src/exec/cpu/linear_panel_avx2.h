@@ -78,7 +78,7 @@ static inline __attribute__((always_inline)) void add_chunk(const PairPlace& pla
 
 /// Activation rows first_m .. first_m + MT - 1 against strips `strip` and `strip` + 1.
 template <class C, bool kHalf, bool kFresh, bool kAhead, int MT>
-static void panel_tile(const CodeShape<kHalf>& shape, const QuantRows& x, int64_t strip, int64_t first_m,
+static void panel_tile(const CodeShape& shape, const QuantRows& x, int64_t strip, int64_t first_m,
                        const CodePanel& panel, const LinearOut& out) {
   const RowTile<MT> rows(x, first_m, shape.groups, shape.offset);
   const int64_t groups = shape.groups, chunks = shape.chunks;
@@ -142,7 +142,7 @@ static void panel_tile(const CodeShape<kHalf>& shape, const QuantRows& x, int64_
 template <class C, bool kHalf>
 static void panels_of(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                       const CodePanel& panel) {
-  const CodeShape<kHalf> shape(w);
+  const CodeShape shape(w, w.offset());
   for (int64_t strip = strips.first; strip + 2 <= strips.last; strip += 2) {
     // The tile that unpacks leaves the asking to the next one where there is one: it waits for memory itself.
     int64_t m = 4;

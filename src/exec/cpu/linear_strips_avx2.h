@@ -2,7 +2,7 @@
 // float32 columns for exact mode. Groups in order; group sums are exact integers.
 #pragma once
 
-#include "exec/cpu/codes_x86.h"
+#include "exec/cpu/code_shape.h"
 #include "exec/cpu/kernels_avx2.h"
 
 namespace penstock::exec::cpu {
@@ -44,41 +44,6 @@ static inline __attribute__((always_inline)) void add_steps(const Chunk& chunk, 
     add_steps<C, kStarts, kFirst, kEnd, kDone + 1>(chunk, q, column, part, sums);
   }
 }
-
-/// A thread has two streams of about this many bytes under way. Blocks of the K formats are longer; there it
-/// is a block, so that codes and scales come from the same distance.
-inline constexpr int64_t kAheadBytes = 1024;
-
-/// What the tiles need of a matrix, worked out once a call: divisions cost as much as a group of columns.
-template <bool kHalf>
-struct CodeShape {
-  const uint8_t* const codes;
-  const ScaleReader reader;
-  const int64_t rows, strip_bytes, block_bytes, blocks, block_groups, groups, chunks;
-  const int64_t scales_at, scale_step;  // of a block, and of one of its groups
-  const int64_t ahead;                  // bytes from what is read to what is asked for
-  const int32_t offset;
-
-  explicit CodeShape(const PackedCodes& w)
-      : codes(w.blocks),
-        reader(w),
-        rows(w.rows),
-        strip_bytes(w.strip_bytes()),
-        block_bytes(w.block_bytes()),
-        blocks(w.blocks_of_strip()),
-        block_groups(w.block_groups()),
-        groups(w.groups()),
-        chunks(kHalf ? 1 : w.group / kChunk),
-        scales_at(w.code_bytes()),
-        scale_step((w.block_bytes() - w.code_bytes()) / w.block_groups()),
-        ahead(w.block_bytes() > kAheadBytes ? w.block_bytes() : kAheadBytes),
-        offset(w.offset()) {}
-
-  /// Asks for the scales of a group, those of a whole block among its groups.
-  inline __attribute__((always_inline)) void ask_scales(const uint8_t* block, int64_t group) const {
-    prefetch_lines(block + scales_at + group * scale_step, 1);
-  }
-};
 
 struct StripPair {
   const uint8_t* at[2];
@@ -140,8 +105,7 @@ struct GroupPlace {
 };
 
 template <class C, bool kHalf, int MT>
-static inline __attribute__((always_inline)) void take_group(const RowTile<MT>& rows,
-                                                             const CodeShape<kHalf>& shape,
+static inline __attribute__((always_inline)) void take_group(const RowTile<MT>& rows, const CodeShape& shape,
                                                              const GroupPlace& place, __m256 (&acc)[1][MT]) {
   __m256i part[1][MT], sum[1][MT];
   const auto& [block, group, g, first_chunk, chunks] = place;
@@ -169,7 +133,7 @@ static inline __attribute__((always_inline)) void take_group(const RowTile<MT>& 
 
 /// Rows first_m .. first_m + MT - 1 of x against two strips.
 template <class C, bool kHalf, int MT>
-static __attribute__((noinline)) void strips_tile(const CodeShape<kHalf>& shape, const QuantRows& x,
+static __attribute__((noinline)) void strips_tile(const CodeShape& shape, const QuantRows& x,
                                                   const StripPair& pair, int64_t first_m,
                                                   const LinearOut& out) {
   const RowTile<MT> rows(x, first_m, shape.groups, shape.offset);

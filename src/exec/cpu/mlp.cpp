@@ -1,6 +1,5 @@
-// The feed-forward part of a layer. Threads take pieces of the columns of gate and up. In a step of few
-// tokens a piece is joined and quantised at once; in a larger one after a barrier, because the shared rows
-// are read until then.
+// The feed-forward part of a layer. Threads take pieces of the columns of gate and up, and join and quantise
+// them while they are in the cache.
 #include <algorithm>
 
 #include "exec/cpu/operations.h"
@@ -20,6 +19,9 @@ Gate gate_of(ops::Activation activation) {
   }
   return Gate::kSilu;
 }
+
+/// Of gate and of up, that are joined at a time: they fit the cache of a core.
+constexpr int64_t kJoinedFloats = 1 << 16;
 
 class MlpOperation final : public CpuOperation {
  public:
@@ -47,7 +49,7 @@ class MlpOperation final : public CpuOperation {
     const bool normed = !post_norm_.weight.empty();
     const LinearPart part = {down_,
                              {normed ? context.sum.data() : residual, width, bias_of(down_bias_), !normed}};
-    multiply(context, thread, {&part, 1}, context.rows, m);
+    multiply(context, thread, {&part, 1}, context.joined, m);
     context.pool->barrier(thread);
     if (!normed) return;
     add_normed(context, thread, post_norm_, residual, width);
@@ -60,39 +62,41 @@ class MlpOperation final : public CpuOperation {
     return {(rows.first + n - 1) / n, (rows.last + n - 1) / n};
   }
 
-  /// Fills the shared rows with act(gate) * up, in pieces of columns, then waits for the others.
+  /// Fills context.joined with act(gate) * up, in pieces of columns, then waits for the others.
   void join(Context& context, int32_t thread, const ActivationRows& rows, int32_t m) const {
     const int64_t cols = down_->cols();
-    const int64_t grain = std::max<int64_t>(2 * kStripRows, down_->group());
-    const auto columns = [&](Range grains) {
-      return Range{grains.first * grain, std::min(cols, grains.last * grain)};
-    };
+    const int64_t grain = std::max<int64_t>(context.kernels->strips * kStripRows, down_->group());
     const int64_t grains = (cols + grain - 1) / grain;
-    const LinearPart gate = {gate_, {context.gate.data(), cols, bias_of(gate_bias_)}};
-    const LinearPart up = {up_, {context.up.data(), cols, bias_of(up_bias_)}};
-    const bool few = m <= kPrivateRows;
+    const int64_t at_a_time = std::max<int64_t>(kJoinedFloats / (m * grain), 1);
     for (int32_t index; (index = context.pool->take(thread, context.n_pieces())) >= 0;) {
-      const Range mine = columns(context.piece(grains, index));
-      multiply_range(context, thread, gate, rows, m, units(*gate_, mine));
-      multiply_range(context, thread, up, rows, m, units(*up_, mine));
-      if (few) activate(context, m, mine);
-    }
-    if (!few) {  // `rows` is the shared set, which other threads may still read
-      context.pool->barrier(thread);
-      activate(context, m, columns(context.share(grains, thread)));
+      const Range mine = context.piece(grains, index);
+      for (int64_t first = mine.first; first < mine.last; first += at_a_time) {
+        const int64_t last = std::min(first + at_a_time, mine.last);
+        join_columns(context, thread, rows, m, {first * grain, std::min(cols, last * grain)});
+      }
     }
     context.pool->barrier(thread);
   }
 
+  void join_columns(Context& context, int32_t thread, const ActivationRows& rows, int32_t m,
+                    Range columns) const {
+    const int64_t cols = down_->cols();
+    const LinearPart gate = {gate_, {context.gate.data(), cols, bias_of(gate_bias_)}};
+    const LinearPart up = {up_, {context.up.data(), cols, bias_of(up_bias_)}};
+    multiply_range(context, thread, gate, rows, m, units(*gate_, columns));
+    multiply_range(context, thread, up, rows, m, units(*up_, columns));
+    activate(context, m, columns);
+  }
+
+  /// Where integers are multiplied nobody reads the floats behind them.
   void activate(const Context& context, int32_t m, Range columns) const {
-    if (columns.first >= columns.last) return;
     const int64_t cols = down_->cols(), n = columns.last - columns.first;
     for (int64_t r = 0; r < m; ++r) {
       const int64_t at = r * cols + columns.first;
-      float* out = context.rows.row(r, cols) + columns.first;
-      context.kernels->activate(gate_of(op_.activation), context.gate.data() + at, context.up.data() + at, n,
-                                out);
-      context.rows.quantize(*context.kernels, down_groups_, out, r, cols, columns);
+      float* gate = context.gate.data() + at;
+      float* out = down_groups_ != 0 ? gate : context.joined.row(r, cols) + columns.first;
+      context.kernels->activate(gate_of(op_.activation), gate, context.up.data() + at, n, out);
+      context.joined.quantize(*context.kernels, down_groups_, out, r, cols, columns);
     }
   }
 

@@ -1,5 +1,6 @@
 // Quantising, norms, activations and the other row-wise kernels.
 #include "exec/cpu/kernels_avx2.h"
+#include "exec/cpu/rows_lanes.h"
 #include "exec/cpu/simd_avx2.h"
 
 namespace penstock::exec::cpu {
@@ -10,7 +11,6 @@ namespace {
 struct Whole {
   static __m256 load(const float* at) { return _mm256_loadu_ps(at); }
   static void store(float* at, __m256 value) { _mm256_storeu_ps(at, value); }
-  static __m256 keep(__m256 value, __m256 /*otherwise*/) { return value; }
 };
 
 struct Part {
@@ -18,18 +18,24 @@ struct Part {
 
   __m256 load(const float* at) const { return _mm256_maskload_ps(at, mask); }
   void store(float* at, __m256 value) const { _mm256_maskstore_ps(at, mask, value); }
-  __m256 keep(__m256 value, __m256 otherwise) const {
-    return _mm256_blendv_ps(otherwise, value, _mm256_castsi256_ps(mask));
-  }
 };
 
-/// Calls step(i, lanes) for each 8 of n elements.
-template <class Step>
-inline __attribute__((always_inline)) void by_eight(int64_t n, Step step) {
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8) step(i, Whole{});
-  if (i < n) step(i, Part{first_lanes(n - i)});
-}
+struct Narrow {
+  using Floats = __m256;
+  static Floats all(float value) { return _mm256_set1_ps(value); }
+  static Floats times(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+  static Floats plus(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  static Floats over(Floats a, Floats b) { return _mm256_div_ps(a, b); }
+  static Floats fma(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+  static Floats exp2(Floats x) { return exp2_lanes(x); }
+
+  template <class Step>
+  static inline __attribute__((always_inline)) void by_lanes(int64_t n, Step step) {
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) step(i, Whole{});
+    if (i < n) step(i, Part{first_lanes(n - i)});
+  }
+};
 
 /// The codes of 8 values and their sum so far.
 inline __m256i quantize_eight(const float* x, __m256 inverse) {
@@ -96,39 +102,21 @@ void rms_norm_avx2(const float* x, const float* weight, int64_t n, float eps, fl
   }
   const __m256 all = _mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3]));
   const float mean = fold(all) / static_cast<float>(n) + eps;
-  const __m256 inverse = _mm256_set1_ps(1.0f / _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(mean))));
-  by_eight(n, [&](int64_t at, auto lanes) {
-    const __m256 v = _mm256_mul_ps(lanes.load(x + at), inverse);
-    lanes.store(out + at, _mm256_mul_ps(v, lanes.load(weight + at)));
-  });
+  const float inverse = 1.0f / _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(mean)));
+  scale_lanes<Narrow>(x, inverse, weight, n, out);
 }
 
 void activate_avx2(Gate function, const float* gate, const float* up, int64_t n, float* out) {
   if (function == Gate::kGelu) return activate_scalar(function, gate, up, n, out);
-  const __m256 one = _mm256_set1_ps(1.0f);
-  by_eight(n, [&](int64_t i, auto lanes) {
-    const __m256 x = lanes.load(gate + i);
-    __m256 u;
-    if (function == Gate::kGeluTanh) {
-      u = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_mul_ps(x, _mm256_set1_ps(0.0356774081f)),
-                          _mm256_mul_ps(x, _mm256_set1_ps(0.797884561f)));
-      u = _mm256_mul_ps(u, _mm256_set1_ps(-2.0f * kLog2E));
-    } else {
-      u = _mm256_mul_ps(x, _mm256_set1_ps(-kLog2E));
-    }
-    const __m256 y = _mm256_div_ps(x, _mm256_add_ps(one, exp2_lanes(u)));
-    lanes.store(out + i, _mm256_mul_ps(y, lanes.load(up + i)));
-  });
+  activate_lanes<Narrow>(function, gate, up, n, out);
 }
 
 void add_avx2(const float* x, int64_t n, float* y) {
-  by_eight(n, [&](int64_t i, auto lanes) {
-    lanes.store(y + i, _mm256_add_ps(lanes.load(y + i), lanes.load(x + i)));
-  });
+  add_lanes<Narrow>(x, n, y);
 }
 
 void rotate_avx2(float* x, const float* cos, const float* sin, int64_t half) {
-  by_eight(half, [&](int64_t i, auto lanes) {
+  Narrow::by_lanes(half, [&](int64_t i, auto lanes) {
     const __m256 a = lanes.load(x + i), b = lanes.load(x + half + i);
     const __m256 c = lanes.load(cos + i), s = lanes.load(sin + i);
     lanes.store(x + i, _mm256_fmsub_ps(a, c, _mm256_mul_ps(b, s)));
@@ -172,7 +160,7 @@ void from_f16_avx2(const uint16_t* x, int64_t n, float* out) {
 void softcap_avx2(float* x, int64_t n, float cap) {
   const __m256 inverse = _mm256_set1_ps(2.0f * kLog2E / cap), top = _mm256_set1_ps(cap);
   const __m256 one = _mm256_set1_ps(1.0f), two = _mm256_set1_ps(2.0f);
-  by_eight(n, [&](int64_t i, auto lanes) {
+  Narrow::by_lanes(n, [&](int64_t i, auto lanes) {
     const __m256 e = exp2_lanes(_mm256_mul_ps(lanes.load(x + i), inverse));
     const __m256 tanh = _mm256_sub_ps(one, _mm256_div_ps(two, _mm256_add_ps(one, e)));
     lanes.store(x + i, _mm256_mul_ps(top, tanh));

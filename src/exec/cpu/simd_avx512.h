@@ -39,15 +39,30 @@ inline __m512 join(__m256 low, __m256 high) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
 }
 
+/// exp2_scalar on 16 lanes.
+inline __m512 exp2_wide(__m512 x) {
+  x = _mm512_min_ps(_mm512_set1_ps(126.0f), _mm512_max_ps(_mm512_set1_ps(-125.0f), x));
+  const __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m512 f = _mm512_sub_ps(x, n);
+  __m512 p = _mm512_set1_ps(kExp2[5]);
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[4]));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[3]));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[2]));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[1]));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kExp2[0]));
+  const __m512i power = _mm512_slli_epi32(_mm512_cvtps_epi32(n), 23);
+  return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), power));
+}
+
+/// The upper half of the lanes added to the lower.
+inline __m256 add_halves(__m512 v) {
+  return _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+}
+
 /// Scales and biases of one group of a pair of strips.
 struct PairScales {
   __m512 scale, bias;
 };
-
-inline PairScales read_pair(const ScaleReader& reader, Zmm::Place block, int64_t group) {
-  const GroupScales low = reader.read(block.low, group), high = reader.read(block.high, group);
-  return {join(low.scale, high.scale), join(low.bias, high.bias)};
-}
 
 /// Four activations in every lane.
 inline __m512i spread4(const int8_t* at) {

@@ -78,7 +78,8 @@ struct Context {
   KvCache cache;
   std::vector<std::vector<std::vector<int32_t>>> tables;  // [slot][kv group][index] block or -1
   std::vector<Array<float>> buffers;                      // of the plan, [max_tokens, width]
-  ActivationRows rows;                                    // shared
+  ActivationRows rows;                                    // shared; what the threads' own do for few tokens
+  ActivationRows joined;                                  // shared, of gate and up
   Array<float> keys, values;           // [max_tokens, kv_heads * head_dim] before they go to the cache
   Array<float> gate, up;               // [max_tokens, largest mlp]
   Array<float> sum;                    // [max_tokens, hidden] before a post-norm

@@ -37,7 +37,7 @@ double spin_until(Ready ready) {
 }  // namespace
 
 ThreadPool::ThreadPool(int32_t threads)
-    : size_(threads), active_(threads), taken_(static_cast<size_t>(threads)) {
+    : size_(threads), active_(threads), taken_(2 * static_cast<size_t>(threads)) {
   for (int32_t i = 1; i < threads; ++i) threads_.emplace_back([this, i] { work(i); });
 }
 
@@ -52,7 +52,7 @@ void ThreadPool::run(const std::function<void(int32_t)>& job) {
   job_ = &job;
   failed_.store(false, std::memory_order_relaxed);
   waited_seconds_ = 0;
-  leave_all();
+  for (Taken& taken : taken_) taken.pieces.store(0, std::memory_order_relaxed);
   if (active_ == 1) {
     job(0);
     return;
@@ -106,32 +106,31 @@ uint32_t ThreadPool::await_job(uint32_t seen) {
 }
 
 void ThreadPool::barrier(int32_t thread) {
-  if (active_ == 1) {
-    leave_all();
-    return;
-  }
   const uint32_t phase = phase_.value.load(std::memory_order_relaxed);
-  if (arrived_.value.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size_)) {
+  if (active_ == 1) {
+    phase_.value.store(phase + 1, std::memory_order_relaxed);
+  } else if (arrived_.value.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size_)) {
     arrived_.value.store(0, std::memory_order_relaxed);
-    leave_all();
     phase_.value.store(phase + 1, std::memory_order_release);
-    return;
+  } else {
+    const double waited = spin_until([&] { return phase_.value.load(std::memory_order_acquire) != phase; });
+    if (thread == 0) waited_seconds_ += waited;
   }
-  const double waited = spin_until([&] { return phase_.value.load(std::memory_order_acquire) != phase; });
-  if (thread == 0) waited_seconds_ += waited;
+  taken(phase, thread).pieces.store(0, std::memory_order_relaxed);  // until the phase after the next
 }
 
-void ThreadPool::leave_all() {
-  for (Taken& taken : taken_) taken.pieces.store(0, std::memory_order_relaxed);
+ThreadPool::Taken& ThreadPool::taken(uint32_t phase, int32_t thread) {
+  return taken_[static_cast<size_t>(phase % 2) * static_cast<size_t>(size_) + static_cast<size_t>(thread)];
 }
 
 int32_t ThreadPool::take(int32_t thread, int32_t n) {
   constexpr uint64_t kFront = 1, kBack = uint64_t{1} << 32;
   const int64_t threads = active_;
+  const uint32_t phase = phase_.value.load(std::memory_order_relaxed);
   for (int64_t i = 0; i < threads; ++i) {
     const int64_t owner = (thread + i) % threads;
     const int64_t first = n * owner / threads, last = n * (owner + 1) / threads;
-    std::atomic<uint64_t>& pieces = taken_[static_cast<size_t>(owner)].pieces;
+    std::atomic<uint64_t>& pieces = taken(phase, static_cast<int32_t>(owner)).pieces;
     uint64_t seen = pieces.load(std::memory_order_relaxed);
     while (true) {
       const auto front = static_cast<int64_t>(seen % kBack), back = static_cast<int64_t>(seen / kBack);

@@ -51,8 +51,8 @@ class ThreadPool {
     std::atomic<uint64_t> pieces{0};
   };
 
+  Taken& taken(uint32_t phase, int32_t thread);
   void work(int32_t thread);
-  void leave_all();
   void call(int32_t thread);
   uint32_t await_job(uint32_t seen);
 
@@ -62,8 +62,9 @@ class ThreadPool {
   Flag generation_;  // twice the jobs started; the low bit stops the threads
   Flag done_;        // threads that finished the job
   Flag sleepers_;
-  Flag arrived_, phase_;      // of the barrier
-  std::vector<Taken> taken_;  // since the last barrier
+  Flag arrived_, phase_;  // of the barrier
+  /// Of every thread, twice: phases between barriers take turns, so that a barrier need not empty anything.
+  std::vector<Taken> taken_;
   const std::function<void(int32_t)>* job_ = nullptr;
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;
