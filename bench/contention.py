@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 
+from process import processor_seconds
 from servers import free_port
 
 LEAST_SHARE, MOST_IDLE_SHARE = 0.65, 0.01
@@ -62,11 +63,6 @@ def rates(measure, options):
             hashes.add(logits)
     return {"quiet": statistics.median(quiet), "busy": statistics.median(crowded), "share": statistics.median(crowded) / statistics.median(quiet),
             "all_quiet": quiet, "all_busy": crowded, "logits_hashes": sorted(filter(None, hashes))}
-
-
-def processor_seconds(pid):
-    fields = open(f"/proc/{pid}/stat", encoding="ascii").read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ask(port, method, path, body=None):

@@ -118,7 +118,7 @@ pool::GenerationDefaults parse_defaults(const Json& object) {
 
 Script read_script(const Json& root) {
   check_names(root, "the script",
-              {"model", "names", "context_length", "max_num_seqs", "max_queue", "gather", "template",
+              {"model", "names", "context_length", "max_num_seqs", "max_queue", "gather", "tick_ms", "template",
                "special_tokens", "defaults", "replies"});
   Script script;
   read(root, "model", script.model);
@@ -127,13 +127,15 @@ Script read_script(const Json& root) {
   read(root, "max_num_seqs", script.max_num_seqs);
   read(root, "max_queue", script.max_queue);
   read(root, "gather", script.gather);
+  read(root, "tick_ms", script.tick_ms);
   read(root, "special_tokens", script.special_tokens);
   if (root.contains("defaults")) script.defaults = parse_defaults(root["defaults"]);
   const Json chat_template = root.value("template", Json());
   script.has_template = chat_template != false;
   if (chat_template.is_string()) script.chat_template = chat_template.get<std::string>();
-  if (script.context_length < 2 || script.max_num_seqs < 1 || script.max_queue < 0 || script.gather < 1) {
-    reject("context_length, max_num_seqs, max_queue and gather", "at least 2, 1, 0 and 1");
+  if (script.context_length < 2 || script.max_num_seqs < 1 || script.max_queue < 0 || script.gather < 1 ||
+      script.tick_ms < 0) {
+    reject("context_length, max_num_seqs, max_queue, gather and tick_ms", "at least 2, 1, 0, 1 and 0");
   }
   const Json replies = root.value("replies", Json::array());
   for (size_t i = 0; i < replies.size(); ++i) {

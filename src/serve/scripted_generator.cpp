@@ -184,7 +184,7 @@ void ScriptedGenerator::admit_locked() {
     Sequence sequence = std::move(waiting_.front());
     waiting_.pop_front();
     sequence.admitted = sequence.first = Clock::now();
-    sequence.due = sequence.admitted + delay_of_next(sequence);
+    sequence.due = on_tick(sequence.admitted + delay_of_next(sequence));
     counters_.prompt_tokens += sequence.job.prompt.size();
     running_.push_back(std::move(sequence));
   }
@@ -244,6 +244,13 @@ std::chrono::milliseconds ScriptedGenerator::delay_of_next(const Sequence& seque
   return std::chrono::milliseconds(again ? pieces[0].delay_ms : sequence.reply->end_delay_ms);
 }
 
+ScriptedGenerator::Clock::time_point ScriptedGenerator::on_tick(Clock::time_point time) const {
+  if (script_.tick_ms == 0) return time;
+  const Clock::duration tick = std::chrono::milliseconds(script_.tick_ms);
+  const Clock::duration over = time.time_since_epoch() % tick;
+  return over == Clock::duration::zero() ? time : time + (tick - over);
+}
+
 /// Plays the next piece or the end; true once the sequence is over.
 bool ScriptedGenerator::advance(Sequence& sequence) {
   const ScriptedReply& reply = *sequence.reply;
@@ -273,7 +280,7 @@ bool ScriptedGenerator::advance(Sequence& sequence) {
     sequence.sink->on_tokens(std::exchange(sequence.undelivered, {}));
   }
   if (sequence.receipt.completion_tokens >= sequence.job.max_tokens) return end(sequence, Finish::kLength);
-  sequence.due += delay_of_next(sequence);
+  sequence.due = on_tick(sequence.due + delay_of_next(sequence));
   return false;
 }
 

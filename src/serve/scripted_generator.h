@@ -51,6 +51,7 @@ class ScriptedGenerator : public engine::Generator {
   void step();
   bool advance(Sequence& sequence);
   static std::chrono::milliseconds delay_of_next(const Sequence& sequence);
+  Clock::time_point on_tick(Clock::time_point time) const;
   bool end(Sequence& sequence, engine::Finish finish);
   engine::Token token_of(const Sequence& sequence, const ScriptedPiece& piece) const;
   void fail_all(const std::string& error);
