@@ -10,16 +10,14 @@ namespace {
 
 http::Response health(const serve::Service& service) {
   const serve::ModelCard card = service.models().front();
-  const bool is_ready = !service.draining();
-  http::Response response =
-      http::json_response(is_ready ? 200 : 503, {{"status", is_ready ? "healthy" : "draining"},
-                                                 {"ready", is_ready},
-                                                 {"model_loaded", true},
-                                                 {"model_name", card.id},
-                                                 {"model_type", card.family},
-                                                 {"engine_type", card.executor}});
-  if (!is_ready) response.headers.push_back({"Retry-After", "2"});
-  return response;
+  const serve::State state = service.state();
+  const bool is_ready = state == serve::State::kRunning;
+  return http::json_response(is_ready ? 200 : 503, {{"status", is_ready ? "healthy" : serve::name(state)},
+                                                    {"ready", is_ready},
+                                                    {"model_loaded", true},
+                                                    {"model_name", card.id},
+                                                    {"model_type", card.family},
+                                                    {"engine_type", card.executor}});
 }
 
 }  // namespace
@@ -33,9 +31,11 @@ void add_health_routes(http::Router& router, const serve::Service& service) {
     exchange->respond(health(service));
   };
   for (const char* path : {"/health", "/healthz", "/readyz"}) router.add("GET", path, answer);
-  router.add("GET", "/livez", [](const http::Request&, const std::shared_ptr<http::Exchange>& exchange) {
-    exchange->respond(http::json_response(200, {{"status", "alive"}}));
-  });
+  router.add("GET", "/livez",
+             [&service](const http::Request&, const std::shared_ptr<http::Exchange>& exchange) {
+               exchange->respond(
+                   http::json_response(200, {{"status", "alive"}, {"state", serve::name(service.state())}}));
+             });
 }
 
 }  // namespace penstock::api

@@ -1,4 +1,4 @@
-// Probes for people and orchestrators: /health, /healthz, /readyz (503 while draining) and /livez. Open
+// Probes for people and orchestrators: /health, /healthz, /readyz (503 unless requests are taken) and /livez. Open
 // without a key.
 #pragma once
 

@@ -93,7 +93,7 @@ http::ServerOptions ApiServer::options(const config::Settings& settings) {
 
 std::optional<http::Response> ApiServer::gate(const http::Request& request) const {
   if (auto refused = access_.refuse(request)) return refused;
-  if (!service_.draining() || is_probe(request.path)) return std::nullopt;
+  if (service_.state() != serve::State::kStopping || is_probe(request.path)) return std::nullopt;
   return openai::error_response(
       Error(Code::kUnavailable, "[api.server] expected a running server; got one that is about to stop"));
 }
@@ -101,12 +101,16 @@ std::optional<http::Response> ApiServer::gate(const http::Request& request) cons
 void ApiServer::decorate(const http::Request& request, http::Response& response) {
   meters_.count_response(response.status);
   response.headers.push_back({"x-request-id", request_id(request)});
+  if ((response.status == 429 || response.status == 503) &&
+      http::find_header(response.headers, "retry-after").empty()) {
+    response.headers.push_back({"Retry-After", std::to_string(service_.retry_after_seconds())});
+  }
   access_.add_cors(request, response);
 }
 
 void ApiServer::drain_and_stop(int timeout_ms) {
   constexpr int kFlushMs = 2000;
-  service_.begin_drain();
+  service_.lifecycle().begin_stop();
   const bool is_idle = service_.wait_idle(timeout_ms);
   if (!is_idle) base::log::warn("requests still run after {} ms; they are ended", timeout_ms);
   service_.stop();

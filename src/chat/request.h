@@ -50,6 +50,7 @@ struct Serving {
 };
 
 struct Request {
+  std::string id;     // of the answer, by which it may be cancelled; empty: it cannot be
   std::string model;  // empty: the default one
   std::variant<Conversation, Completion> input;
   Sampling sampling;

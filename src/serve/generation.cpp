@@ -259,8 +259,14 @@ void Generation::end_if_closed() {
     shared_->tally.add_tokens(static_cast<uint64_t>(usage_.prompt_tokens),
                               static_cast<uint64_t>(usage_.completion_tokens));
   }
+  if (how_ == Tally::End::kFinished) shared_->service_time.add(receipt_.prefill_ms + receipt_.decode_ms);
+  shared_->live.remove(request_.id);
   shared_->tally.end(how_);
   if (how_ == Tally::End::kFinished) emit(chat::Done{usage_, receipt_});
+  if (why == Why::kById && !failed_) {
+    emit(chat::Failure{
+        Error(Code::kCancelled, "[serve.generation] expected to finish; got cancelled by its id")});
+  }
   if (why) sink_.reset();
 }
 

@@ -16,6 +16,8 @@
 #include "pool/model.h"
 #include "serve/choice.h"
 #include "serve/counters.h"
+#include "serve/live_requests.h"
+#include "serve/service_time.h"
 #include "serve/workers.h"
 #include "text/control_guard.h"
 
@@ -33,16 +35,18 @@ struct Shared {
   const std::shared_ptr<const pool::Model> model;
   const text::ControlGuard guard;
   Tally tally;
+  LiveRequests live;
+  ServiceTime service_time;
   Workers prepare;  // templates and tokenising: may be slow
   Workers stream;   // tokens to events: short
 };
 
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  enum class Why { kCaller, kDisconnected };
+  enum class Why { kCaller, kDisconnected, kById };
 
   /// Counted as begun by the caller, counted as ended by itself. `sink` gets nothing after a cancel but what
-  /// is on its way.
+  /// is on its way, and for kById a Failure(kCancelled).
   Generation(std::shared_ptr<Shared> shared, chat::Request request, std::shared_ptr<chat::EventSink> sink);
 
   /// The first stage, on a worker: template, tokens, submission, Started or Failure.

@@ -31,14 +31,16 @@ std::shared_ptr<const pool::Model> with_names_of_its_own(std::shared_ptr<const p
 Service::Service(std::shared_ptr<const pool::Model> model, ServiceOptions options)
     : request_timeout_ms_(options.request_timeout_ms),
       shared_(std::make_shared<Shared>(with_names_of_its_own(std::move(model)), options.prepare_threads,
-                                       options.max_preparing, options.stream_threads)) {}
+                                       options.max_preparing, options.stream_threads)),
+      lifecycle_([shared = shared_.get()] { return shared->tally.values().running; },
+                 [this] { clear_cache(); }) {}
 
 Service::~Service() {
   stop();
 }
 
 void Service::stop() {
-  draining_ = true;
+  lifecycle_.stop();
   shared_->prepare.stop();
   shared_->model->generator->stop();
   shared_->stream.stop();
@@ -47,14 +49,19 @@ void Service::stop() {
 std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_ptr<chat::EventSink> sink) {
   shared_->tally.begin();
   try {
-    if (draining_)
-      throw Error(Code::kUnavailable, "[serve.submit] expected a running server; got one that stops");
+    if (const State now = state(); now != State::kRunning) {
+      throw Error(Code::kUnavailable,
+                  "[serve.submit] expected a running server; got one that is " + std::string(name(now)));
+    }
     model(request.model);
     check(request, *shared_->model);
     if (!request.serving.timeout_ms && request_timeout_ms_ > 0)
       request.serving.timeout_ms = request_timeout_ms_;
+    const std::string id = request.id;
     auto generation = std::make_shared<Generation>(shared_, std::move(request), std::move(sink));
+    shared_->live.add(id, generation);
     if (!shared_->prepare.try_post([generation] { generation->prepare_and_submit(); })) {
+      shared_->live.remove(id);
       throw Error(Code::kOverloaded, "[serve.submit] expected room for one more request; got a full queue");
     }
     return generation;
@@ -62,6 +69,18 @@ std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_p
     shared_->tally.end(Tally::End::kRefused);
     throw;
   }
+}
+
+bool Service::cancel(const std::string& id) {
+  const auto generation = shared_->live.find(id);
+  if (generation == nullptr) return false;
+  generation->cancel(Generation::Why::kById);
+  return true;
+}
+
+int Service::retry_after_seconds() const {
+  const engine::Counters engine = engine_counters();
+  return serve::retry_after_seconds(engine.waiting, engine.running, shared_->service_time.mean_ms());
 }
 
 bool Service::answers_to(std::string_view name) const {

@@ -1,8 +1,7 @@
-// What the API surfaces know of serving: models, submit, cancel, counters, drain. Thread-safe; owns the
+// What the API surfaces know of serving: models, submit, cancel, counters, lifecycle. Thread-safe; owns the
 // worker and stream threads. Holds one model.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,6 +14,7 @@
 #include "pool/model.h"
 #include "serve/counters.h"
 #include "serve/generation.h"
+#include "serve/lifecycle.h"
 
 namespace penstock::serve {
 
@@ -60,9 +60,15 @@ class Service {
 
   engine::Counters engine_counters() const { return shared_->model->generator->counters(); }
 
-  /// From now on submit() throws Error(kUnavailable); what runs goes on.
-  void begin_drain() { draining_ = true; }
-  bool draining() const { return draining_; }
+  /// Ends the request with this id with an error for its client. False when none of that id runs.
+  bool cancel(const std::string& id);
+
+  /// Whether requests are taken; submit() throws Error(kUnavailable) while not. What runs goes on.
+  Lifecycle& lifecycle() { return lifecycle_; }
+  State state() const { return lifecycle_.state(); }
+
+  /// When a request that is refused now may come again: 1 to 60 seconds.
+  int retry_after_seconds() const;
 
   /// Waits until nothing runs; false after `timeout_ms`.
   bool wait_idle(int64_t timeout_ms) const;
@@ -75,7 +81,7 @@ class Service {
 
   const int64_t request_timeout_ms_;
   std::shared_ptr<Shared> shared_;
-  std::atomic<bool> draining_ = false;
+  Lifecycle lifecycle_;
 };
 
 }  // namespace penstock::serve

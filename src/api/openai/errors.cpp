@@ -9,8 +9,6 @@ namespace {
 using base::Code;
 using base::Json;
 
-constexpr int kRetryAfterSeconds = 2;
-
 struct Row {
   Code code;
   int status;
@@ -65,11 +63,7 @@ int status_of(Code code) {
 }
 
 http::Response error_response(const base::Error& error) {
-  http::Response response = http::json_response(status_of(error.code()), error_envelope(error));
-  if (response.status == 429 || response.status == 503) {
-    response.headers.push_back({"Retry-After", std::to_string(kRetryAfterSeconds)});
-  }
-  return response;
+  return http::json_response(status_of(error.code()), error_envelope(error));
 }
 
 }  // namespace penstock::api::openai

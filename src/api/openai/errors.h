@@ -25,7 +25,7 @@ base::Json error_envelope(const base::Error& error);
 
 int status_of(base::Code code);
 
-/// Status, envelope and, for 429 and 503, Retry-After.
+/// Status and envelope. ApiServer adds Retry-After to 429 and 503.
 http::Response error_response(const base::Error& error);
 
 }  // namespace penstock::api::openai

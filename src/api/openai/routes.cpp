@@ -88,6 +88,7 @@ class Surface {
              std::shared_ptr<http::Exchange> exchange) {
     AnswerOptions options;
     options.head = {make_id(id_prefix), unix_seconds(), "", decoded.include_usage, std::move(decoded.notes)};
+    decoded.request.id = options.head.id;
     options.stream = decoded.stream;
     options.stream_options = options_.stream;
     if (!decoded.ignored.empty()) {

@@ -231,6 +231,49 @@ TEST(Service, a_full_engine_queue_is_overload) {
   EXPECT_EQ(f.service.counters().running, 1u) << "the half that was queued is taken back";
 }
 
+TEST(Service, a_request_is_cancelled_by_its_id) {
+  Fixture f(R"({"max_num_seqs": 1, "replies": [{"pieces": ["a", "b"], "delays_ms": [0, 60000]}]})");
+  chat::Request first = ask("hi"), second = ask("hi");
+  first.id = "one";
+  second.id = "two";
+  const auto running = std::make_shared<Recorder>(), waiting = std::make_shared<Recorder>();
+  f.service.submit(std::move(first), running);
+  ASSERT_TRUE(running->wait_text("a"));
+  f.service.submit(std::move(second), waiting);
+  while (f.service.engine_counters().waiting == 0) std::this_thread::yield();
+  EXPECT_FALSE(f.service.cancel("three"));
+  EXPECT_TRUE(f.service.cancel("two"));
+  ASSERT_TRUE(waiting->wait_end());
+  EXPECT_EQ(waiting->failure_, Code::kCancelled) << "its client hears of it";
+  EXPECT_FALSE(running->ended_);
+  EXPECT_TRUE(f.service.cancel("one"));
+  ASSERT_TRUE(running->wait_end());
+  EXPECT_EQ(running->failure_, Code::kCancelled);
+  ASSERT_TRUE(f.service.wait_idle(20000));
+  EXPECT_EQ(f.service.counters().cancelled, 2u);
+  EXPECT_EQ(f.service.counters().cancelled_via_disconnect, 0u);
+  EXPECT_FALSE(f.service.cancel("one")) << "it has ended";
+}
+
+TEST(Service, a_server_that_is_quiesced_refuses_and_goes_on_with_what_runs) {
+  Fixture f(
+      R"({"replies": [{"match": "slow", "pieces": ["a", "b"], "delays_ms": [0, 200]}, {"pieces": ["x"]}]})");
+  const auto recorder = std::make_shared<Recorder>();
+  f.service.submit(ask("slow"), recorder);
+  ASSERT_TRUE(recorder->wait_text("a"));
+  f.service.lifecycle().quiesce();
+  try {
+    f.service.submit(ask("hi"), std::make_shared<Recorder>());
+    FAIL();
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), Code::kUnavailable);
+  }
+  ASSERT_TRUE(recorder->wait_end());
+  EXPECT_EQ(recorder->text(), "ab");
+  f.service.lifecycle().resume();
+  EXPECT_EQ(f.run(ask("hi"))->text(), "x");
+}
+
 TEST(Service, stop_fails_what_runs_and_refuses_what_comes) {
   Fixture f(R"({"replies": [{"pieces": ["a", "b"], "delays_ms": [0, 60000]}]})");
   const auto recorder = std::make_shared<Recorder>();
