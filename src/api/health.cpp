@@ -14,7 +14,7 @@ http::Response health(const serve::Service& service) {
   const bool is_ready = state == serve::State::kRunning;
   return http::json_response(is_ready ? 200 : 503, {{"status", is_ready ? "healthy" : serve::name(state)},
                                                     {"ready", is_ready},
-                                                    {"model_loaded", true},
+                                                    {"model_loaded", card.loaded},
                                                     {"model_name", card.id},
                                                     {"model_type", card.family},
                                                     {"engine_type", card.executor}});

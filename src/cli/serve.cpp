@@ -1,6 +1,7 @@
 // penstock serve: the HTTP server.
 #include <atomic>
 #include <fstream>
+#include <future>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -11,7 +12,7 @@
 #include "api/shutdown.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "cli/models.h"
+#include "cli/served_models.h"
 #include "cli/settings_flags.h"
 #include "serve/script.h"
 #include "serve/scripted_generator.h"
@@ -37,33 +38,43 @@ std::shared_ptr<const pool::Model> scripted_model(const std::string& engine) {
   return serve::make_scripted_model(serve::parse_script(text.str()));
 }
 
-std::shared_ptr<const pool::Model> load(const Program& program, const config::Settings& settings,
-                                        const std::string& name, std::atomic<bool>& lost) {
-  const store::Located located = locate_or_pull(program, name);
-  std::fprintf(stderr, "loading %s\n", located.path.c_str());
-  pool::LoadOptions options = load_options(settings, located);
-  options.on_lost = [&lost] {
+/// The first model that is named is loaded before the server listens, so that what is wrong with it is said
+/// here.
+std::shared_ptr<pool::ModelPool> make_pool(const Program& program, const config::Settings& settings,
+                                           const std::vector<std::string>& names, std::atomic<bool>& lost) {
+  const auto on_lost = [&lost] {
     lost = true;
     api::ShutdownSignals::stop();
   };
-  const auto model = pool::load_model(located.path, options);
-  std::fprintf(stderr, "%s: %s, %s, executor %s (%s), context %d tokens\n", model->id.c_str(),
-               model->family.c_str(), model->format.c_str(), model->executor.c_str(),
-               model->executor_detail.c_str(), model->context_length);
-  return model;
+  auto models = std::make_shared<pool::ModelPool>(served_models(program, settings, names, on_lost),
+                                                  pool_options(settings));
+  if (names.empty() && !settings.model_dir.empty()) return models;
+  std::promise<void> loaded;
+  models->load(models->id_of(""), std::nullopt, [&loaded](const std::exception_ptr& error) {
+    error == nullptr ? loaded.set_value() : loaded.set_exception(error);
+  });
+  loaded.get_future().get();
+  return models;
 }
 
-int run(const Program& program, const config::Settings& settings, const std::string& name,
+std::unique_ptr<serve::Service> make_service(const Program& program, const config::Settings& settings,
+                                             const std::vector<std::string>& names, const std::string& engine,
+                                             std::atomic<bool>& lost) {
+  serve::ServiceOptions options;
+  options.request_timeout_ms = settings.request_timeout_ms;
+  if (!settings.profiles.empty()) options.profiles = pool::read_profiles(settings.profiles);
+  if (!engine.empty()) return std::make_unique<serve::Service>(scripted_model(engine), std::move(options));
+  return std::make_unique<serve::Service>(make_pool(program, settings, names, lost), std::move(options));
+}
+
+int run(const Program& program, const config::Settings& settings, const std::vector<std::string>& names,
         const std::string& engine) {
   // Before any thread starts: threads inherit the blocked signals.
   const api::ShutdownSignals signals;
   api::check_settings(settings);   // before minutes of download and loading
-  std::atomic<bool> lost = false;  // outlives the model, whose engine sets it
-  const auto model = engine.empty() ? load(program, settings, name, lost) : scripted_model(engine);
-  serve::ServiceOptions options;
-  options.request_timeout_ms = settings.request_timeout_ms;
-  serve::Service service(model, options);
-  api::ApiServer server(settings, service);
+  std::atomic<bool> lost = false;  // outlives the models, whose engines set it
+  const auto service = make_service(program, settings, names, engine, lost);
+  api::ApiServer server(settings, *service);
   server.start();
   std::cout << "listening on " << server.url() << std::endl;
   if (settings.unix_socket.empty() && (settings.host == "0.0.0.0" || settings.host == "::"))
@@ -72,30 +83,32 @@ int run(const Program& program, const config::Settings& settings, const std::str
   std::fprintf(stderr, "stopping%s: running requests may finish for %lld ms\n",
                lost ? ", the device is lost" : "", static_cast<long long>(settings.drain_timeout_ms));
   server.drain_and_stop(static_cast<int>(settings.drain_timeout_ms));
-  model->generator->stop();
   return lost ? kFailed : kDone;
 }
 
 }  // namespace
 
 void add_serve(CLI::App& app, Program& program) {
-  auto model = std::make_shared<std::string>();
+  auto models = std::make_shared<std::vector<std::string>>();
   auto engine = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("serve", "Serve a model over HTTP (OpenAI API)");
+  CLI::App* command = app.add_subcommand("serve", "Serve models over HTTP (OpenAI API)");
   CLI::Option* name = command->add_option(
-      "model", *model, "Alias, org/name, folder or .gguf file; without it one is chosen for this machine");
+      "model", *models,
+      "Aliases, org/name, folders or .gguf files: the first is loaded now, others when a request names them; "
+      "without any, and without --model-dir, one is chosen for this machine");
   command->add_option("--engine", *engine, "scripted:FILE plays a script instead of a model, for tests")
       ->excludes(name);
   auto settings = std::make_shared<SettingsFlags>(*command, std::vector<std::string>{"process", "model"});
   set_examples(*command,
                "  penstock serve smollm2\n"
+               "  penstock serve smollm2 qwen2.5-coder --model-idle-ttl-ms 600000\n"
                "  penstock serve ./my-model --port 8080 --max-num-seqs 32\n"
                "  PENSTOCK_API_KEY=secret penstock serve smollm2 --host 0.0.0.0\n"
                "  curl http://127.0.0.1:11434/v1/chat/completions -H 'Content-Type: application/json' -d "
                "'{\"messages\": [{\"role\": \"user\", "
                "\"content\": \"Hi\"}]}'");
-  command->callback([model, engine, settings, &program] {
-    program.exit = run(program, settings->load(program), *model, *engine);
+  command->callback([models, engine, settings, &program] {
+    program.exit = run(program, settings->load(program), *models, *engine);
   });
 }
 

@@ -51,10 +51,11 @@ KvPlan plan_kv(const models::Plan& plan, const exec::MemoryPlan& memory, const L
     }
     if (kv.bytes <= budget) return kv;
   }
-  throw Error(Code::kInvalidRequest, fmt::format("[pool.load] expected memory for one sequence of {} tokens, "
-                                                 "{} MB of cache; got {} MB: set a smaller "
-                                                 "--context-length or a larger --kv-memory-bytes",
-                                                 context, kv.bytes >> 20, budget >> 20));
+  throw NoMemory(
+      fmt::format("[pool.load] expected memory for one sequence of {} tokens, "
+                  "{} MB of cache; got {} MB: set a smaller "
+                  "--context-length or a larger --kv-memory-bytes",
+                  context, kv.bytes >> 20, budget >> 20));
 }
 
 /// Keeps the files mapped for as long as the engine reads them. The engine goes first.
@@ -146,6 +147,7 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   model->stop_ids = text.stop_ids;
   model->defaults = combine(defaults_sources(options, text.defaults));
   model->codec = text.codec;
+  model->guard = std::make_shared<text::ControlGuard>(*text.codec);
   const engine::EngineOptions engine = engine_options(options, loaded);
   resident->engine = std::make_unique<engine::Engine>(std::move(loaded.executor), files.plan, engine);
   model->generator = std::shared_ptr<engine::Generator>(resident, resident->engine.get());

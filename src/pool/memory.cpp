@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/error.h"
-
 #ifdef __APPLE__
 #include <mach/mach.h>
 #include <sys/sysctl.h>
@@ -52,13 +50,26 @@ std::optional<uint64_t> read_number(const char* path) {
   return std::nullopt;  // absent, or "max"
 }
 
+/// Of the control group: pages of files that the kernel takes back first, those of weights that were read
+/// once, say.
+uint64_t idle_file_cache() {
+  std::ifstream in("/sys/fs/cgroup/memory.stat");
+  std::string key;
+  uint64_t bytes = 0;
+  while (in >> key >> bytes) {
+    if (key == "inactive_file") return bytes;
+  }
+  return 0;
+}
+
 }  // namespace
 
 MachineMemory machine_memory() {
   MachineMemory memory = system_memory();
   const auto limit = read_number("/sys/fs/cgroup/memory.max");
   if (!limit) return memory;
-  const uint64_t used = read_number("/sys/fs/cgroup/memory.current").value_or(0);
+  const uint64_t held = read_number("/sys/fs/cgroup/memory.current").value_or(0);
+  const uint64_t used = held - std::min(held, idle_file_cache());
   memory.total_bytes = std::min(memory.total_bytes, *limit);
   memory.available_bytes = std::min(memory.available_bytes, *limit > used ? *limit - used : 0);
   return memory;
@@ -70,11 +81,9 @@ uint64_t automatic_cache_bytes(const exec::MemoryPlan& plan, int32_t slots) {
   const uint64_t fixed =
       plan.weight_bytes + plan.scratch_bytes + plan.slot_bytes * static_cast<uint64_t>(slots);
   if (fixed < usable) return usable - fixed;
-  throw base::Error(
-      base::Code::kInvalidRequest,
-      fmt::format(
-          "[pool.load] expected {} MB of device memory for weights and {} MB for buffers; got {} MB free",
-          plan.weight_bytes >> 20, (fixed - plan.weight_bytes) >> 20, plan.device_free_bytes >> 20));
+  throw NoMemory(fmt::format(
+      "[pool.load] expected {} MB of device memory for weights and {} MB for buffers; got {} MB free",
+      plan.weight_bytes >> 20, (fixed - plan.weight_bytes) >> 20, plan.device_free_bytes >> 20));
 }
 
 }  // namespace penstock::pool

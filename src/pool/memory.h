@@ -4,9 +4,16 @@
 
 #include <cstdint>
 
+#include "base/error.h"
 #include "exec/executor.h"
 
 namespace penstock::pool {
+
+/// A model does not fit into what is free now.
+class NoMemory : public base::Error {
+ public:
+  explicit NoMemory(const std::string& message) : base::Error(base::Code::kInvalidRequest, message) {}
+};
 
 struct MachineMemory {
   uint64_t total_bytes = 0;
@@ -18,7 +25,7 @@ MachineMemory machine_memory();
 
 /// Bytes that the cache may take when nobody said how much: a third of the machine's free memory; on a device
 /// with memory of its own, what weights, buffers and a reserve of a sixteenth leave. Throws
-/// Error(kInvalidRequest) with the numbers where they leave nothing.
+/// NoMemory with the numbers where they leave nothing.
 uint64_t automatic_cache_bytes(const exec::MemoryPlan& plan, int32_t slots);
 
 }  // namespace penstock::pool

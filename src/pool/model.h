@@ -10,6 +10,7 @@
 #include "engine/generator.h"
 #include "pool/generation_defaults.h"
 #include "text/codec.h"
+#include "text/control_guard.h"
 
 namespace penstock::pool {
 
@@ -25,6 +26,7 @@ struct Model {
   std::vector<int32_t> stop_ids;
   GenerationDefaults defaults;  // absent where nobody says: kBuiltInDefaults
   std::shared_ptr<text::Codec> codec;
+  std::shared_ptr<const text::ControlGuard> guard;  // of the codec's vocabulary
   std::shared_ptr<engine::Generator> generator;
 };
 

@@ -52,7 +52,7 @@ void Generation::prepare_and_submit() {
          Tally::End::kFailed);
   }
   if (!failed_ && open_ > 0) {
-    emit(chat::Started{shared_->model->id, shared_->model->executor, static_cast<int32_t>(slots_.size())});
+    emit(chat::Started{model_->id, model_->executor, static_cast<int32_t>(slots_.size())});
   }
   const std::lock_guard lock(mutex_);
   streaming_ = true;
@@ -64,16 +64,16 @@ void Generation::make_slots(size_t count) {
   const bool at_text_start = conversation != nullptr && !conversation->continue_final_message;
   std::vector<Slot> slots(count);
   for (size_t i = 0; i < count; ++i) {
-    slots[i].choice.emplace(*shared_->model->codec, ChoiceOptions{static_cast<int32_t>(i), request_.stop,
-                                                                  request_.logprobs, at_text_start});
+    slots[i].choice.emplace(*model_->codec, ChoiceOptions{static_cast<int32_t>(i), request_.stop,
+                                                          request_.logprobs, at_text_start});
   }
   const std::lock_guard lock(mutex_);
   slots_ = std::move(slots);
 }
 
 void Generation::submit() {
-  const pool::Model& model = *shared_->model;
-  Prepared prepared = prepare(request_, model, shared_->guard);
+  const pool::Model& model = *model_;
+  Prepared prepared = prepare(request_, model, *model.guard);
   usage_.prompt_tokens = prepared.prompt_tokens;
   receipt_.max_tokens = prepared.max_tokens;
   make_slots(prepared.prompts.size() * static_cast<size_t>(request_.n));
@@ -124,7 +124,7 @@ void Generation::cancel_jobs() {
       if (slot.job && !slot.receipt) jobs.push_back(*slot.job);
     }
   }
-  for (const uint64_t job : jobs) shared_->model->generator->cancel(job);
+  for (const uint64_t job : jobs) model_->generator->cancel(job);
 }
 
 void Generation::receive(size_t slot, std::span<const engine::Token> tokens) {
@@ -187,7 +187,7 @@ void Generation::process(Batch& batch) {
     if (auto delta = slot.choice->push(batch.tokens)) emit(std::move(*delta));
     if (slot.choice->matched() != nullptr && !slot.stop_sent) {
       slot.stop_sent = true;
-      if (!batch.receipt) shared_->model->generator->cancel(*slot.job);
+      if (!batch.receipt) model_->generator->cancel(*slot.job);
     }
   }
   if (!batch.receipt) return;

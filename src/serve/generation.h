@@ -19,21 +19,14 @@
 #include "serve/live_requests.h"
 #include "serve/service_time.h"
 #include "serve/workers.h"
-#include "text/control_guard.h"
 
 namespace penstock::serve {
 
 /// What generations of one service share. Outlives them.
 struct Shared {
-  Shared(std::shared_ptr<const pool::Model> ready_model, int prepare_threads, size_t max_preparing,
-         int stream_threads)
-      : model(std::move(ready_model)),
-        guard(*model->codec),
-        prepare(prepare_threads, max_preparing),
-        stream(stream_threads, SIZE_MAX) {}
+  Shared(int prepare_threads, size_t max_preparing, int stream_threads)
+      : prepare(prepare_threads, max_preparing), stream(stream_threads, SIZE_MAX) {}
 
-  const std::shared_ptr<const pool::Model> model;
-  const text::ControlGuard guard;
   Tally tally;
   LiveRequests live;
   ServiceTime service_time;
@@ -48,6 +41,14 @@ class Generation : public std::enable_shared_from_this<Generation> {
   /// Counted as begun by the caller, counted as ended by itself. `sink` gets nothing after a cancel but what
   /// is on its way, and for kById a Failure(kCancelled).
   Generation(std::shared_ptr<Shared> shared, chat::Request request, std::shared_ptr<chat::EventSink> sink);
+
+  const chat::Request& request() const { return request_; }
+
+  /// The model that serves it, kept until the end. Once, before prepare_and_submit().
+  void attach(std::shared_ptr<const pool::Model> model) { model_ = std::move(model); }
+
+  /// Ends it instead of prepare_and_submit().
+  void refuse(base::Error error, Tally::End how) { fail(std::move(error), how); }
 
   /// The first stage, on a worker: template, tokens, submission, Started or Failure.
   void prepare_and_submit();
@@ -90,6 +91,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   const std::shared_ptr<Shared> shared_;
   const chat::Request request_;
+  std::shared_ptr<const pool::Model> model_;  // a lease where the model may be unloaded
   const std::chrono::steady_clock::time_point received_ = std::chrono::steady_clock::now();
 
   // Of the worker until streaming_, then of the stream thread.

@@ -341,6 +341,7 @@ std::shared_ptr<const pool::Model> make_scripted_model(const Script& script) {
   model->stop_ids = {ScriptedCodec::kEnd};
   model->defaults = script.defaults;
   model->generator = std::make_shared<ScriptedGenerator>(script, codec);
+  model->guard = std::make_shared<text::ControlGuard>(*codec);
   model->codec = std::move(codec);
   return model;
 }

@@ -1,8 +1,7 @@
 #include "serve/service.h"
 
-#include <algorithm>
 #include <chrono>
-#include <set>
+#include <future>
 #include <thread>
 
 #include "base/error.h"
@@ -15,25 +14,74 @@ using base::Error;
 
 namespace {
 
-/// A name that stands for two things is a slip that would show as the wrong answer.
-std::shared_ptr<const pool::Model> with_names_of_its_own(std::shared_ptr<const pool::Model> model) {
-  std::set<std::string_view> seen = {model->id};
-  for (const std::string& name : model->names) {
-    if (!name.empty() && seen.insert(name).second) continue;
-    throw Error(Code::kInvalidRequest,
-                "[serve.model] expected names of the model that differ; got '" + name + "' twice or empty");
+std::shared_ptr<pool::ModelPool> pool_of(std::shared_ptr<const pool::Model> model) {
+  pool::ModelSource source{model->id, model->names, [model] { return model; }, 0};
+  const std::string id = source.id;
+  auto models = std::make_shared<pool::ModelPool>(std::vector<pool::ModelSource>{std::move(source)});
+  std::promise<void> loaded;
+  models->load(id, true, [&loaded](const std::exception_ptr&) { loaded.set_value(); });
+  loaded.get_future().wait();
+  return models;
+}
+
+/// What the request leaves open.
+void fill(chat::Sampling& sampling, const pool::GenerationDefaults& profile) {
+  if (!sampling.temperature) sampling.temperature = profile.temperature;
+  if (!sampling.top_p) sampling.top_p = profile.top_p;
+  if (!sampling.min_p) sampling.min_p = profile.min_p;
+  if (!sampling.repetition_penalty) sampling.repetition_penalty = profile.repetition_penalty;
+  if (!sampling.top_k) sampling.top_k = profile.top_k;
+}
+
+void post(Shared& shared, const std::shared_ptr<Generation>& generation) {
+  if (shared.prepare.try_post([generation] { generation->prepare_and_submit(); })) return;
+  throw Error(Code::kOverloaded, "[serve.submit] expected room for one more request; got a full queue");
+}
+
+/// Why a model is not there is no fault of the request's.
+void refuse_without_model(Generation& generation, const std::exception_ptr& why) {
+  try {
+    std::rethrow_exception(why);
+  } catch (const Error& error) {
+    const bool is_passing = error.code() == Code::kUnavailable || error.code() == Code::kOverloaded;
+    if (is_passing) return generation.refuse(error, Tally::End::kRefused);
+    generation.refuse(
+        Error(Code::kInternal, "[serve.model] expected the model to load; " + std::string(error.text())),
+        Tally::End::kFailed);
+  } catch (const std::exception& error) {
+    generation.refuse(
+        Error(Code::kInternal, std::string("[serve.model] expected the model to load; got ") + error.what()),
+        Tally::End::kFailed);
   }
-  return model;
+}
+
+/// On the loader thread, which must not be held up.
+void start_late(Shared& shared, const std::shared_ptr<Generation>& generation, pool::Lease lease) {
+  try {
+    check(generation->request(), *lease);
+    generation->attach(std::move(lease));
+    post(shared, generation);
+  } catch (const Error& error) {
+    generation->refuse(error, Tally::End::kRefused);
+  }
 }
 
 }  // namespace
 
 Service::Service(std::shared_ptr<const pool::Model> model, ServiceOptions options)
+    : Service(pool_of(std::move(model)), std::move(options)) {}
+
+Service::Service(std::shared_ptr<pool::ModelPool> models, ServiceOptions options)
     : request_timeout_ms_(options.request_timeout_ms),
-      shared_(std::make_shared<Shared>(with_names_of_its_own(std::move(model)), options.prepare_threads,
-                                       options.max_preparing, options.stream_threads)),
+      profiles_(std::move(options.profiles)),
+      pool_(std::move(models)),
+      shared_(
+          std::make_shared<Shared>(options.prepare_threads, options.max_preparing, options.stream_threads)),
       lifecycle_([shared = shared_.get()] { return shared->tally.values().running; },
-                 [this] { clear_cache(); }) {}
+                 [this] {
+                   clear_cache();
+                   pool_->release();
+                 }) {}
 
 Service::~Service() {
   stop();
@@ -42,7 +90,7 @@ Service::~Service() {
 void Service::stop() {
   lifecycle_.stop();
   shared_->prepare.stop();
-  shared_->model->generator->stop();
+  pool_->stop();
   shared_->stream.stop();
 }
 
@@ -53,17 +101,12 @@ std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_p
       throw Error(Code::kUnavailable,
                   "[serve.submit] expected a running server; got one that is " + std::string(name(now)));
     }
-    model(request.model);
-    check(request, *shared_->model);
+    const Named named = resolve(request.model);
+    if (named.profile != nullptr) fill(request.sampling, *named.profile);
     if (!request.serving.timeout_ms && request_timeout_ms_ > 0)
       request.serving.timeout_ms = request_timeout_ms_;
-    const std::string id = request.id;
     auto generation = std::make_shared<Generation>(shared_, std::move(request), std::move(sink));
-    shared_->live.add(id, generation);
-    if (!shared_->prepare.try_post([generation] { generation->prepare_and_submit(); })) {
-      shared_->live.remove(id);
-      throw Error(Code::kOverloaded, "[serve.submit] expected room for one more request; got a full queue");
-    }
+    start(generation, named.id);
     return generation;
   } catch (...) {
     shared_->tally.end(Tally::End::kRefused);
@@ -83,35 +126,45 @@ int Service::retry_after_seconds() const {
   return serve::retry_after_seconds(engine.waiting, engine.running, shared_->service_time.mean_ms());
 }
 
-bool Service::answers_to(std::string_view name) const {
-  const pool::Model& model = *shared_->model;
-  return name.empty() || name == "default" || name == model.id ||
-         std::find(model.names.begin(), model.names.end(), name) != model.names.end();
+void Service::start(const std::shared_ptr<Generation>& generation, const std::string& id) {
+  const std::string& request_id = generation->request().id;
+  shared_->live.add(request_id, generation);
+  try {
+    if (pool::Lease lease = pool_->try_lease(id)) {
+      check(generation->request(), *lease);
+      generation->attach(std::move(lease));
+      return post(*shared_, generation);
+    }
+    pool_->lease(id, [shared = shared_, generation](pool::Lease lease, const std::exception_ptr& why) {
+      if (why != nullptr) return refuse_without_model(*generation, why);
+      start_late(*shared, generation, std::move(lease));
+    });
+  } catch (...) {
+    shared_->live.remove(request_id);
+    throw;
+  }
 }
 
-std::vector<ModelCard> Service::models() const {
-  const pool::Model& model = *shared_->model;
-  ModelCard card;
-  card.id = model.id;
-  card.names = model.names;
-  card.created = model.created;
-  card.family = model.family;
-  card.format = model.format;
-  card.executor = model.executor;
-  card.executor_detail = model.executor_detail;
-  card.context_length = model.context_length;
-  card.has_template = model.codec->has_template();
-  return {card};
+/// A name with a colon may be a model's own, of a file of a repository; else a profile stands behind the
+/// last.
+Service::Named Service::resolve(std::string_view name) const {
+  const size_t colon = name.rfind(':');
+  if (colon == std::string_view::npos) return {pool_->id_of(name)};
+  try {
+    return {pool_->id_of(name)};
+  } catch (const Error&) {
+    const auto profile = profiles_.find(name.substr(colon + 1));
+    if (profile == profiles_.end()) throw;
+    return {pool_->id_of(name.substr(0, colon)), &profile->second};
+  }
 }
 
 ModelCard Service::model(std::string_view name) const {
-  if (!answers_to(name)) {
-    throw Error(
-        Code::kNotFound,
-        "[serve.model] expected the model '" + shared_->model->id + "'; got '" + std::string(name) + "'",
-        "model");
+  const std::string id = resolve(name).id;
+  for (const ModelCard& card : models()) {
+    if (card.id == id) return card;
   }
-  return models().front();
+  throw Error(Code::kInternal, "[serve.model] expected " + id + " in the list of models; got none");
 }
 
 bool Service::wait_idle(int64_t timeout_ms) const {

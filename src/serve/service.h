@@ -1,5 +1,5 @@
 // What the API surfaces know of serving: models, submit, cancel, counters, lifecycle. Thread-safe; owns the
-// worker and stream threads. Holds one model.
+// worker and stream threads. The models are a pool's.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 #include "chat/event.h"
 #include "chat/request.h"
 #include "engine/generator.h"
-#include "pool/model.h"
+#include "pool/model_pool.h"
+#include "pool/profiles.h"
 #include "serve/counters.h"
 #include "serve/generation.h"
 #include "serve/lifecycle.h"
@@ -23,42 +24,42 @@ struct ServiceOptions {
   size_t max_preparing = 1024;  // requests that wait for a worker; one more is refused as overloaded
   int stream_threads = 1;
   int64_t request_timeout_ms = 0;  // of requests that do not say; 0: none
+  pool::Profiles profiles;
 };
 
 /// What is said of a model on every surface.
-struct ModelCard {
-  std::string id;
-  std::vector<std::string> names;
-  int64_t created = 0;  // unix seconds
-  std::string family, format, executor, executor_detail;
-  int32_t context_length = 0;  // tokens
-  bool has_template = false;
-};
+using ModelCard = pool::ModelEntry;
 
 class Service {
  public:
+  explicit Service(std::shared_ptr<pool::ModelPool> models, ServiceOptions options = {});
+
+  /// Serves a model that is loaded, and this one only.
   explicit Service(std::shared_ptr<const pool::Model> model, ServiceOptions options = {});
   ~Service();  // stop()
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
   /// Starts a request; its events come to `sink` from other threads, perhaps before this returns. Keep the
-  /// result to cancel it. Throws Error(kNotFound) for an unknown model, Error(kInvalidRequest) or
+  /// result to cancel it. Throws Error(kNotFound) for an unknown model or profile, Error(kInvalidRequest) or
   /// Error(kUnsupported) for what can be seen at once, Error(kOverloaded), Error(kUnavailable) while
   /// draining; nothing comes to `sink` then.
   std::shared_ptr<Generation> submit(chat::Request request, std::shared_ptr<chat::EventSink> sink);
 
-  std::vector<ModelCard> models() const;
+  std::vector<ModelCard> models() const { return pool_->list(); }
+  pool::ModelPool& pool() { return *pool_; }
+  const pool::Profiles& profiles() const { return profiles_; }
 
-  /// The model that answers to `name`; "" and "default" are the one that is served. Throws Error(kNotFound).
+  /// The model that answers to `name`, or to what stands before its ":profile"; "" and "default" are the
+  /// first. Throws Error(kNotFound).
   ModelCard model(std::string_view name) const;
 
   Counters counters() const { return shared_->tally.values(); }
   static uint64_t models_loaded() { return pool::n_models_loaded; }
   /// What was computed for ended requests is forgotten.
-  void clear_cache() { shared_->model->generator->clear_cache(); }
+  void clear_cache() { pool_->clear_caches(); }
 
-  engine::Counters engine_counters() const { return shared_->model->generator->counters(); }
+  engine::Counters engine_counters() const { return pool_->counters(); }
 
   /// Ends the request with this id with an error for its client. False when none of that id runs.
   bool cancel(const std::string& id);
@@ -77,9 +78,16 @@ class Service {
   void stop();
 
  private:
-  bool answers_to(std::string_view name) const;
+  struct Named {
+    std::string id;
+    const pool::GenerationDefaults* profile = nullptr;
+  };
+  Named resolve(std::string_view name) const;
+  void start(const std::shared_ptr<Generation>& generation, const std::string& id);
 
   const int64_t request_timeout_ms_;
+  const pool::Profiles profiles_;
+  const std::shared_ptr<pool::ModelPool> pool_;
   std::shared_ptr<Shared> shared_;
   Lifecycle lifecycle_;
 };

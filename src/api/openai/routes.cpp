@@ -71,17 +71,27 @@ class Surface {
   }
 
  private:
+  /// What is not known before a model was loaded once is null.
   static Json model_json(const serve::ModelCard& card) {
-    Json capabilities = {{"chat_completion", card.has_template}, {"completion", true}};
+    const bool is_known = card.context_length > 0;
+    const auto known = [&](auto value) { return is_known ? Json(std::move(value)) : Json(); };
+    Json capabilities = {{"chat_completion", known(card.has_template)}, {"completion", true}};
     return {{"id", card.id},
             {"object", "model"},
             {"created", card.created},
             {"owned_by", "penstock"},
-            {"context_window", card.context_length},
-            {"max_model_len", card.context_length},
+            {"loaded", card.loaded},
+            {"context_window", known(card.context_length)},
+            {"max_model_len", known(card.context_length)},
             {"capabilities", std::move(capabilities)},
             {"aliases", card.names},
-            {"penstock", {{"family", card.family}, {"format", card.format}, {"executor", card.executor}}}};
+            {"penstock",
+             {{"family", known(card.family)},
+              {"format", known(card.format)},
+              {"executor", known(card.executor)},
+              {"loading", card.loading},
+              {"pinned", card.pinned},
+              {"in_use", card.leases}}}};
   }
 
   void start(Decoded decoded, std::unique_ptr<Encoder> encoder, const char* id_prefix,

@@ -1,6 +1,7 @@
 #include "serve/service.h"
 
 #include <condition_variable>
+#include <future>
 #include <mutex>
 
 #include <gtest/gtest.h>
@@ -272,6 +273,106 @@ TEST(Service, a_server_that_is_quiesced_refuses_and_goes_on_with_what_runs) {
   EXPECT_EQ(recorder->text(), "ab");
   f.service.lifecycle().resume();
   EXPECT_EQ(f.run(ask("hi"))->text(), "x");
+}
+
+/// Two scripted models: "m" at hand, "late" behind a gate that a test opens, with a model or an error.
+struct LateFixture {
+  LateFixture() {
+    const auto scripted = [](const std::string& name) {
+      return make_scripted_model(
+          parse_script(R"({"model": ")" + name + R"(", "replies": [{"report": true}]})"));
+    };
+    std::vector<pool::ModelSource> sources;
+    sources.push_back({"m", {}, [scripted] { return scripted("m"); }, 0});
+    sources.push_back({"late",
+                       {},
+                       [this, scripted] {
+                         if (auto error = gate.get_future().get()) std::rethrow_exception(error);
+                         return scripted("late");
+                       },
+                       0});
+    ServiceOptions options;
+    options.profiles["hot"].temperature = 1.5f;
+    service = std::make_unique<Service>(std::make_shared<pool::ModelPool>(std::move(sources)), options);
+  }
+
+  std::shared_ptr<Recorder> submit(const std::string& model, chat::Request request = ask("hi")) {
+    auto recorder = std::make_shared<Recorder>();
+    request.model = model;
+    request.id = model;
+    service->submit(std::move(request), recorder);
+    return recorder;
+  }
+
+  std::promise<std::exception_ptr> gate;
+  std::unique_ptr<Service> service;
+};
+
+TEST(Service, a_request_waits_for_its_model_and_others_do_not) {
+  LateFixture f;
+  const auto late = f.submit("late");
+  const auto other = f.submit("m");  // its own load waits behind the other's
+  EXPECT_FALSE(late->ended_);
+  EXPECT_EQ(f.service->counters().running, 2u);
+  f.gate.set_value(nullptr);
+  ASSERT_TRUE(late->wait_end());
+  EXPECT_TRUE(late->done_);
+  ASSERT_TRUE(other->wait_end());
+  EXPECT_EQ(f.service->engine_counters().finished, 2u);
+}
+
+TEST(Service, a_model_that_does_not_load_is_no_fault_of_the_request) {
+  LateFixture f;
+  const auto late = f.submit("late");
+  f.gate.set_value(
+      std::make_exception_ptr(base::Error(Code::kInvalidRequest, "[x.y] expected weights; got none")));
+  ASSERT_TRUE(late->wait_end());
+  EXPECT_EQ(late->failure_, Code::kInternal);
+  ASSERT_TRUE(f.service->wait_idle(20000));
+  EXPECT_EQ(f.service->counters().failed, 1u);
+  EXPECT_FALSE(f.service->cancel("late")) << "it is forgotten";
+}
+
+TEST(Service, what_can_be_seen_at_once_is_seen_when_the_model_is_there) {
+  LateFixture f;
+  chat::Request request = ask("hi");
+  request.sampling.logit_bias = {{1000000, 1.0f}};
+  const auto late = f.submit("late", request);
+  f.gate.set_value(nullptr);
+  ASSERT_TRUE(late->wait_end());
+  EXPECT_EQ(late->failure_, Code::kInvalidRequest);
+  ASSERT_TRUE(f.service->wait_idle(20000));
+  EXPECT_EQ(f.service->counters().refused, 1u);
+  while (f.service->pool().list()[1].leases > 0) std::this_thread::yield();
+}
+
+TEST(Service, CX_06_a_request_that_is_cancelled_while_its_model_loads_never_runs) {
+  LateFixture f;
+  const auto late = f.submit("late");
+  EXPECT_TRUE(f.service->cancel("late"));
+  f.gate.set_value(nullptr);
+  ASSERT_TRUE(late->wait_end());
+  EXPECT_EQ(late->failure_, Code::kCancelled);
+  ASSERT_TRUE(f.service->wait_idle(20000));
+  EXPECT_EQ(f.service->engine_counters().submitted, 0u);
+  EXPECT_EQ(f.service->counters().cancelled, 1u);
+}
+
+TEST(Service, a_profile_fills_what_the_request_leaves_open) {
+  LateFixture f;
+  const auto temperature = [&](const std::string& model, std::optional<float> asked) {
+    chat::Request request = ask("hi");
+    request.sampling.temperature = asked;
+    const auto recorder = f.submit(model, request);
+    EXPECT_TRUE(recorder->wait_end());
+    return base::parse_json(recorder->text(), "report")["temperature"].get<double>();
+  };
+  EXPECT_EQ(temperature("m", {}), 1.0);
+  EXPECT_EQ(temperature("m:hot", {}), 1.5);
+  EXPECT_EQ(temperature(":hot", {}), 1.5);
+  EXPECT_EQ(temperature("m:hot", 0.5f), 0.5);
+  EXPECT_THROW(f.submit("m:cold"), base::Error);
+  EXPECT_THROW(f.submit("other:hot"), base::Error);
 }
 
 TEST(Service, stop_fails_what_runs_and_refuses_what_comes) {

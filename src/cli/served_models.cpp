@@ -1,0 +1,110 @@
+#include "cli/served_models.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/models.h"
+#include "pool/memory.h"
+
+namespace penstock::cli {
+namespace {
+
+using base::Code;
+using base::Error;
+namespace fs = std::filesystem;
+
+bool is_weights(const fs::path& file) {
+  return file.extension() == ".safetensors" || file.extension() == ".gguf";
+}
+
+uint64_t weight_bytes(const fs::path& model) {
+  std::error_code error;
+  if (!fs::is_directory(model, error)) return fs::file_size(model);
+  uint64_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(model)) {
+    if (is_weights(entry.path()) && entry.is_regular_file(error)) bytes += entry.file_size();
+  }
+  return bytes;
+}
+
+/// Folders with a config.json and .gguf files, in the order of their names.
+std::vector<fs::path> models_in(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    throw Error(Code::kNotFound,
+                "[cli.serve] expected a folder of models at " + folder.string() + "; got none");
+  }
+  std::vector<fs::path> models;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const fs::path& path = entry.path();
+    if (path.extension() == ".gguf" || fs::exists(path / "config.json", error)) models.push_back(path);
+  }
+  std::sort(models.begin(), models.end());
+  return models;
+}
+
+pool::ModelSource source_of(const config::Settings& settings, const store::Located& located,
+                            const std::function<void()>& on_lost) {
+  pool::LoadOptions options = load_options(settings, located);
+  options.on_lost = on_lost;
+  pool::ModelSource source;
+  source.id = options.name;
+  source.names = options.names;
+  source.needs_bytes = weight_bytes(located.path) + options.kv_memory_bytes;
+  source.load = [path = located.path, options = std::move(options)] {
+    std::fprintf(stderr, "loading %s\n", path.c_str());
+    std::shared_ptr<const pool::Model> model = pool::load_model(path, options);
+    std::fprintf(stderr, "%s: %s, %s, executor %s (%s), context %d tokens\n", model->id.c_str(),
+                 model->family.c_str(), model->format.c_str(), model->executor.c_str(),
+                 model->executor_detail.c_str(), model->context_length);
+    return model;
+  };
+  return source;
+}
+
+}  // namespace
+
+std::vector<pool::ModelSource> served_models(const Program& program, const config::Settings& settings,
+                                             const std::vector<std::string>& names,
+                                             const std::function<void()>& on_lost) {
+  std::vector<store::Located> found;
+  for (const std::string& name : names) found.push_back(locate_or_pull(program, name));
+  if (names.empty() && settings.model_dir.empty()) found.push_back(locate_or_pull(program, ""));
+  std::set<fs::path> seen;
+  for (const store::Located& one : found) seen.insert(fs::weakly_canonical(one.path));
+  const auto listed = settings.model_dir.empty() ? std::vector<fs::path>() : models_in(settings.model_dir);
+  const store::Registry registry = make_registry(program);
+  for (const fs::path& path : listed) {
+    if (!seen.insert(fs::weakly_canonical(path)).second) continue;
+    try {
+      // Its own name is the one it is served under; a slash says that it is a path and no name of a hub's.
+      if (auto located = registry.find(fs::absolute(path).string())) found.push_back(*located);
+    } catch (const Error& error) {
+      base::log::warn("{} is left out: {}", path.string(), error.text());
+    }
+  }
+  if (found.empty()) {
+    throw Error(Code::kNotFound, "[cli.serve] expected models in " + settings.model_dir + "; got none");
+  }
+  if (found.size() > 1 && !settings.served_model_name.empty()) {
+    throw Error(Code::kInvalidRequest, "[cli.serve] expected one model beside --served-model-name; got " +
+                                           std::to_string(found.size()));
+  }
+  std::vector<pool::ModelSource> sources;
+  for (const store::Located& one : found) sources.push_back(source_of(settings, one, on_lost));
+  return sources;
+}
+
+pool::PoolOptions pool_options(const config::Settings& settings) {
+  pool::PoolOptions options;
+  options.max_loaded = static_cast<int32_t>(settings.max_loaded_models);
+  options.idle_ttl_ms = settings.model_idle_ttl_ms;
+  options.available_bytes = [] { return pool::machine_memory().available_bytes; };
+  return options;
+}
+
+}  // namespace penstock::cli

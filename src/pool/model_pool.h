@@ -1,0 +1,62 @@
+// Several models in one server: loaded when a request names one, kept while anyone holds a lease, unloaded
+// when room is needed, when they were idle for long, or when told. Thread-safe. One loader thread loads and
+// unloads, so no request and no running model waits for a load but those that asked for it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pool/model.h"
+#include "pool/pool_state.h"
+
+namespace penstock::pool {
+
+class ModelPool {
+ public:
+  /// The first source is the model of requests that name none. Throws Error(kInvalidRequest) without a
+  /// source, and for a name that is empty or stands for two.
+  explicit ModelPool(std::vector<ModelSource> sources, PoolOptions options = {});
+  ~ModelPool();  // stop()
+  ModelPool(const ModelPool&) = delete;
+  ModelPool& operator=(const ModelPool&) = delete;
+
+  /// The id of the model that answers to `name`; "" and "default" are the first. Throws Error(kNotFound).
+  const std::string& id_of(std::string_view name) const;
+
+  /// A lease of a model that is loaded, else null. `id` as id_of gave it, here and below.
+  Lease try_lease(const std::string& id);
+
+  /// Calls `on_lease` once: at once where the model is loaded, else on the loader thread, with the lease or
+  /// with why there is none. Throws Error(kOverloaded) when too many wait, kUnavailable after stop().
+  void lease(const std::string& id, OnLease on_lease);
+
+  /// Loads it and, where `pin` says so, keeps it from being unloaded for room or idleness, or lets go again.
+  void load(const std::string& id, std::optional<bool> pin, OnDone on_done);
+
+  /// Unloads it as soon as nobody holds a lease; requests that come meanwhile wait and load it again. Also
+  /// unpins. Throws Error(kUnavailable) while it is being loaded.
+  void unload(const std::string& id, OnDone on_done);
+
+  /// Unloads what is not pinned.
+  void release();
+
+  std::vector<ModelEntry> list() const;
+
+  /// Of all models: those since the start of what was unloaded, too.
+  engine::Counters counters() const;
+  void clear_caches();
+
+  /// Fails who waits, waits for a load that is under way, stops all engines. Idempotent.
+  void stop();
+
+ private:
+  std::vector<std::shared_ptr<const Model>> loaded() const;
+
+  const std::shared_ptr<PoolState> state_;  // leases outlive the pool
+};
+
+}  // namespace penstock::pool
