@@ -132,6 +132,7 @@ pool::LoadOptions load_options(const config::Settings& settings, const store::Lo
   options.max_seqs = static_cast<int32_t>(settings.max_num_seqs);
   options.max_queue = static_cast<int32_t>(settings.max_queue);
   options.prefix_cache = settings.prefix_cache;
+  options.max_draft_tokens = static_cast<int32_t>(settings.max_draft_tokens);
   options.context_length = static_cast<int32_t>(settings.context_length);
   options.prefill_chunk_tokens = static_cast<int32_t>(settings.prefill_chunk_tokens);
   options.kv_memory_bytes = static_cast<uint64_t>(settings.kv_memory_bytes);

@@ -15,7 +15,7 @@ void BatchBuilder::build(const StepPlan& plan, std::span<Sequence* const> sequen
   edit_tables(plan, sequences);
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     add_row(plan.rows[i], *sequences[i]);
-    if (rows_.back().n_logits > 0) add_draw(*sequences[i]);
+    if (rows_.back().n_logits > 0) add_draws(*sequences[i]);
   }
 }
 
@@ -51,7 +51,8 @@ void BatchBuilder::add_row(const PlannedRow& planned, const Sequence& sequence) 
   row.role = drawn ? exec::Role::kGenerated : exec::Role::kPrompt;
   if (planned.decode) {
     tokens_.push_back(sequence.draws == sequence.draws_read ? sequence.last_token : exec::kOnDevice);
-    row.n_logits = 1;
+    tokens_.insert(tokens_.end(), sequence.drafts.begin(), sequence.drafts.begin() + row.n_tokens - 1);
+    row.n_logits = row.n_tokens;
   } else {
     const auto first = sequence.tokens.begin() + row.position;
     tokens_.insert(tokens_.end(), first, first + row.n_tokens);
@@ -60,16 +61,20 @@ void BatchBuilder::add_row(const PlannedRow& planned, const Sequence& sequence) 
   rows_.push_back(row);
 }
 
-void BatchBuilder::add_draw(Sequence& sequence) {
+/// One for each logit row of the row added last: behind a draft only if it is what was drawn.
+void BatchBuilder::add_draws(Sequence& sequence) {
   exec::SampleRow sample;
-  sample.logit_row = static_cast<int32_t>(samples_.size());
   sample.params = sequence.job.params;
   sample.params.first_bias = static_cast<int32_t>(biases_.size());
   sample.params.n_biases = static_cast<int32_t>(sequence.job.biases.size());
   sample.top_logprobs = sequence.job.top_logprobs;
   biases_.insert(biases_.end(), sequence.job.biases.begin(), sequence.job.biases.end());
-  samples_.push_back(sample);
-  drawing_.push_back(&sequence);
+  for (int32_t i = 0; i < rows_.back().n_logits; ++i) {
+    sample.logit_row = static_cast<int32_t>(samples_.size());
+    sample.draft = i == 0 ? exec::kNoDraft : sequence.drafts[static_cast<size_t>(i - 1)];
+    samples_.push_back(sample);
+    drawing_.push_back(&sequence);
+  }
 }
 
 }  // namespace penstock::engine

@@ -25,7 +25,7 @@ class BatchBuilder {
   void edit_tables(const StepPlan& plan, std::span<Sequence* const> sequences);
   void take_changes(int32_t slot, std::span<const cache::TableChange> changes);
   void add_row(const PlannedRow& planned, const Sequence& sequence);
-  void add_draw(Sequence& sequence);
+  void add_draws(Sequence& sequence);
 
   const bool role_blind_;
   std::vector<exec::Row> rows_;

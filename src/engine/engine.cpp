@@ -98,6 +98,8 @@ std::vector<uint64_t> Engine::submit(Job job, std::vector<Member> members) {
     sequence->tokens = prompt;
     sequence->n_prompt = static_cast<int32_t>(prompt.size());
     sequence->submitted = Sequence::Clock::now();
+    if (options_.max_draft_tokens > 0) sequence->lookup.add(prompt);
+    sequence->policy = speculate::Policy(options_.max_draft_tokens);
     sequence->receipt.prompt_tokens = sequence->n_prompt;
     sequence->receipt.executor = executor_->caps().name;
     entry.push_back(std::move(sequence));
@@ -118,16 +120,16 @@ std::vector<uint64_t> Engine::submit(Job job, std::vector<Member> members) {
   for (const auto& sequence : entry) sequence->group = ids.front();
   counters_.submitted += entry.size();
   counters_.waiting += entry.size();
-  inbox_.push_always(std::move(entry));
+  inbox_.push_always({std::move(entry), 0});
   return ids;
 }
 
 void Engine::cancel(uint64_t id) {
-  inbox_.push_always(Cancel{id});
+  if (id != 0) inbox_.push_always({{}, id});
 }
 
 void Engine::clear_cache() {
-  inbox_.push_always(ClearCache{});
+  inbox_.push_always({});
 }
 
 Counters Engine::counters() const {
@@ -172,12 +174,12 @@ bool Engine::take_commands() {
 }
 
 void Engine::take(Command command) {
-  if (auto* entry = std::get_if<Entry>(&command)) {
-    queue_.push(waiting_job(*entry->front(), entry->size()));
-    const uint64_t id = entry->front()->id;
-    waiting_.emplace(id, std::move(*entry));
-  } else if (const auto* cancel = std::get_if<Cancel>(&command)) {
-    end_where([id = cancel->id](const Sequence& s) { return s.id == id; }, Finish::kCancelled);
+  if (!command.entry.empty()) {
+    queue_.push(waiting_job(*command.entry.front(), command.entry.size()));
+    const uint64_t id = command.entry.front()->id;
+    waiting_.emplace(id, std::move(command.entry));
+  } else if (command.cancel != 0) {
+    end_where([id = command.cancel](const Sequence& s) { return s.id == id; }, Finish::kCancelled);
   } else {
     prefix_.clear();
     count_blocks();

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <set>
 #include <thread>
-#include <variant>
 
 #include "base/bounded_queue.h"
 #include "engine/batch_builder.h"
@@ -44,16 +43,18 @@ class Engine : public Generator {
  private:
   /// Sequences that start together.
   using Entry = std::vector<std::unique_ptr<Sequence>>;
-  struct Cancel {
-    uint64_t id = 0;
+  /// What came from other threads: jobs, else an id to cancel, else a wish to clear the cache.
+  struct Command {
+    Entry entry;
+    uint64_t cancel = 0;
   };
-  struct ClearCache {};
-  using Command = std::variant<Entry, Cancel, ClearCache>;
 
   struct Step {
     exec::Ticket ticket = 0;
     std::vector<Sequence*> rows;
-    std::vector<int32_t> ends;       // of each row: the position behind its last token
+    std::vector<int32_t> ends;      // of each row: the position behind its last token that is no draft
+    std::vector<int32_t> n_drafts;  // of each row
+    Sequence::Clock::time_point launched;
     std::vector<Sequence*> drawing;  // of each draw
     std::string error;               // of a failed sample(): its sequences have heard of it
   };
@@ -87,6 +88,7 @@ class Engine : public Generator {
   // engine_plan.cpp: what a step is made of
   StepPlan plan_next();
   void begin_followers();
+  void propose_drafts();
   std::vector<Candidate> candidates() const;
   Candidate candidate(const WaitingJob& job, Priority priority) const;
   std::vector<int32_t> blocks_of_follower(const Sequence& sequence) const;
@@ -102,6 +104,7 @@ class Engine : public Generator {
   void read_oldest();
   void deliver(const Step& step, const exec::StepOutput& output);
   void deliver_draw(Sequence& sequence, const exec::StepOutput& output, size_t draw);
+  void note_drafts(const Step& step);
   void count_blocks();
 
   const std::unique_ptr<exec::Executor> executor_;

@@ -17,6 +17,7 @@ Fill fill_of(const Sequence& sequence, int32_t tokens, int32_t done, bool role_b
 /// Plans a step and makes room and way for it; planned_ holds the sequence of each row.
 StepPlan Engine::plan_next() {
   begin_followers();
+  propose_drafts();
   const bool role_blind = executor_->caps().role_blind;
   const std::vector<Candidate> next = candidates();
   std::vector<WaitingView> waiting;
@@ -33,7 +34,8 @@ StepPlan Engine::plan_next() {
     const Sequence& s = *running_[i];
     const bool fills = !s.leaves() && !s.waits;
     running.push_back({s.priority, fills ? fill_of(s, s.fill, s.filled, role_blind) : Fill{}, s.may_decode(),
-                       s.leaves(), s.in_flight > 0, blocks[i].need, blocks[i].own});
+                       s.leaves(), s.in_flight > 0, blocks[i].need, blocks[i].own,
+                       static_cast<int32_t>(s.drafts.size())});
   }
   Budgets budgets{
       options_.max_batch_tokens, options_.prefill_chunk_tokens, static_cast<int32_t>(free_slots_.size()), {}};
@@ -66,6 +68,18 @@ void Engine::begin_followers() {
     s->waits = false;
     prefix_.begin(*s, prefix_.find(*s, false));  // a copy would take a block that nobody kept for it
     s->receipt.cached_tokens = s->filled;
+  }
+}
+
+/// What each sequence may draw next, from its own text. Where steps overlap the text is behind.
+void Engine::propose_drafts() {
+  const int32_t longest = std::min(options_.max_draft_tokens, executor_->caps().max_draft_tokens);
+  if (longest == 0 || depth_ > 1) return;
+  for (const auto& s : running_) {
+    s->drafts.clear();
+    if (!s->may_decode()) continue;
+    const int32_t room = s->job.max_tokens - s->draws - 1;  // the last draw needs no draft
+    s->drafts = s->lookup.propose(std::min({room, longest, s->policy.length()}));
   }
 }
 
@@ -128,8 +142,9 @@ Engine::RunningBlocks Engine::blocks_of(const Sequence& sequence) const {
   for (size_t g = 0; g < n && sequence.slot >= 0; ++g) blocks.own[g] = sequence.table.own(g);
   if (sequence.leaves() || (sequence.is_filled() && !sequence.may_decode())) return blocks;
   const int32_t position = sequence.position();
-  const int32_t end =
-      sequence.is_filled() ? position + 1 : std::min(sequence.fill, position + options_.prefill_chunk_tokens);
+  const int32_t end = sequence.is_filled()
+                          ? position + 1 + static_cast<int32_t>(sequence.drafts.size())
+                          : std::min(sequence.fill, position + options_.prefill_chunk_tokens);
   const std::vector<int32_t> whole = groups_.blocks_needed(sequence.fill + 1, unread_tokens_);
   for (size_t g = 0; g < n; ++g) {
     const int32_t next = sequence.table.missing(end) - sequence.table.released_by(g, sequence.computed);

@@ -64,12 +64,20 @@ void Engine::note_launched(const StepPlan& plan, Step& step) {
   const auto width = static_cast<int32_t>(step.rows.size());
   for (size_t i = 0; i < step.rows.size(); ++i) {
     Sequence& sequence = *step.rows[i];
-    step.ends.push_back(sequence.position() + plan.rows[i].n_tokens);
+    const int32_t n_drafts = plan.rows[i].decode ? plan.rows[i].n_tokens - 1 : 0;
+    step.ends.push_back(sequence.position() + plan.rows[i].n_tokens - n_drafts);
+    step.n_drafts.push_back(n_drafts);
+    sequence.drawn = 0;
     if (!plan.rows[i].decode) sequence.filled += plan.rows[i].n_tokens;
     ++sequence.in_flight;
     sequence.receipt.max_batch_width = std::max(sequence.receipt.max_batch_width, width);
   }
-  for (Sequence* sequence : step.drawing) ++sequence->draws;
+  step.launched = Sequence::Clock::now();
+  const Sequence* before = nullptr;
+  for (Sequence* sequence : step.drawing) {
+    if (sequence != before) ++sequence->draws;  // of drafts it is not known yet
+    before = sequence;
+  }
   count_blocks();
   const std::lock_guard lock(counters_mutex_);
   ++counters_.steps;
@@ -107,14 +115,42 @@ void Engine::deliver(const Step& step, const exec::StepOutput& output) {
   for (size_t i = 0; i < step.rows.size(); ++i) {
     if (!step.rows[i]->ended) step.rows[i]->computed = step.ends[i];
   }
+  const Sequence* before = nullptr;
   for (size_t draw = 0; draw < step.drawing.size(); ++draw) {
     Sequence& sequence = *step.drawing[draw];
+    const bool is_draft = &sequence == before;
+    before = &sequence;
+    if (is_draft && output.tokens[draw] < 0 && output.errors[draw] == exec::RowError::kNone) continue;
+    if (is_draft && !sequence.ended) ++sequence.computed;  // what stands there is what was drawn
     ++sequence.draws_read;
+    ++sequence.drawn;
     if (!sequence.ended) deliver_draw(sequence, output, draw);
   }
+  note_drafts(step);
   for (Sequence* sequence : step.rows) {
     if (!sequence->ended) prefix_.enter(*sequence);
   }
+}
+
+/// Which drafts were drawn, and what the step cost, for the next proposals.
+void Engine::note_drafts(const Step& step) {
+  if (options_.max_draft_tokens == 0 || depth_ > 1) return;
+  const std::chrono::duration<double, std::milli> took = Sequence::Clock::now() - step.launched;
+  uint64_t drafted = 0, accepted = 0;
+  for (size_t i = 0; i < step.rows.size(); ++i) {
+    Sequence& s = *step.rows[i];
+    if (s.drawn == 0) continue;
+    s.draws = s.draws_read;
+    s.lookup.add(std::span(s.tokens).subspan(s.lookup.size()));
+    if (step.ends[i] > s.n_prompt) s.policy.note(step.n_drafts[i], s.drawn, took.count());
+    s.receipt.drafted += step.n_drafts[i];
+    s.receipt.accepted += s.drawn - 1;
+    drafted += static_cast<uint64_t>(step.n_drafts[i]);
+    accepted += static_cast<uint64_t>(s.drawn - 1);
+  }
+  const std::lock_guard lock(counters_mutex_);
+  counters_.drafted += drafted;
+  counters_.accepted += accepted;
 }
 
 void Engine::deliver_draw(Sequence& sequence, const exec::StepOutput& output, size_t draw) {

@@ -50,6 +50,8 @@ struct Receipt {
   int32_t prompt_tokens = 0;
   int32_t completion_tokens = 0;  // delivered ids
   int32_t cached_tokens = 0;      // of the prompt, found computed when it first began
+  int32_t drafted = 0;            // tokens that were proposed
+  int32_t accepted = 0;           // and drawn
   int32_t preemptions = 0;        // times it had to give up its blocks and compute them again
   int32_t max_batch_width = 0;    // most sequences in a step that this one shared
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
@@ -69,6 +71,7 @@ class Sink {
 struct Counters {
   uint64_t submitted = 0, finished = 0, cancelled = 0, expired = 0, failed = 0, refused = 0, preempted = 0;
   uint64_t prompt_tokens = 0, completion_tokens = 0, steps = 0;  // prompt tokens that were computed
+  uint64_t drafted = 0, accepted = 0;
   uint64_t running = 0, waiting = 0;
   uint64_t blocks_used = 0, blocks_kept = 0, blocks_total = 0;  // kept: unused, for what they hold
   cache::PrefixStats prefix;

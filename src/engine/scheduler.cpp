@@ -110,6 +110,11 @@ class Planner {
       plan_.rows.push_back({static_cast<int32_t>(i), true, 1});
       --left;
     }
+    for (PlannedRow& row : plan_.rows) {
+      const int32_t drafts = std::min(left, running_[static_cast<size_t>(row.sequence)].n_drafts);
+      row.n_tokens += drafts;
+      left -= drafts;
+    }
     if (!plan_.rows.empty()) left = std::min(left, budgets_.prefill_chunk_tokens);
     const auto add_chunk = [&](size_t sequence, const Fill& fill) {
       const int32_t n = chunk_of(fill, std::min(left, budgets_.prefill_chunk_tokens));

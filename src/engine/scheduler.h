@@ -44,12 +44,13 @@ struct RunningView {
   bool in_flight = false;         // if preempted now it would leave later
   std::span<const int32_t> need;  // [groups] blocks that it takes for its next token, or until it is filled
   std::span<const int32_t> own;   // [groups] blocks that come back when it leaves
+  int32_t n_drafts = 0;           // tokens proposed behind it
 };
 
 struct PlannedRow {
   int32_t sequence = 0;  // index: the running ones, then the first sequences of the admitted jobs
   bool decode = false;
-  int32_t n_tokens = 1;
+  int32_t n_tokens = 1;  // of a decode row: one, and the drafts that had room
 };
 
 struct StepPlan {

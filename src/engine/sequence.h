@@ -8,6 +8,8 @@
 #include "cache/prefix_index.h"
 #include "engine/generator.h"
 #include "exec/executor.h"
+#include "speculate/lookup.h"
+#include "speculate/policy.h"
 
 namespace penstock::engine {
 
@@ -41,6 +43,11 @@ struct Sequence {
   int32_t in_flight = 0;    // steps launched and not read
   bool ended = false;       // its sink has heard the end; slot and blocks go when no step is in flight
   bool preempted = false;   // it waits again when no step is in flight
+
+  speculate::Lookup lookup;  // over `tokens`, where drafts are proposed
+  speculate::Policy policy;
+  std::vector<int32_t> drafts;  // proposed for the next step
+  int32_t drawn = 0;            // tokens drawn by the step that was read last
 
   Receipt receipt;
   Clock::time_point submitted, started, first_token;

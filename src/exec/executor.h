@@ -47,6 +47,8 @@ struct Batch {
   std::span<const BlockCopy> copies = {};  // before the step's own writes
 };
 
+inline constexpr int32_t kNoDraft = -1;
+
 /// Draws from one logit row, or hands it to the host. A drawn token becomes the slot's last token and is
 /// counted.
 struct SampleRow {
@@ -54,6 +56,7 @@ struct SampleRow {
   ops::SampleParams params;
   int32_t top_logprobs = -1;  // -1: no logprob either
   bool host_logits = false;   // copy the logits out instead of drawing
+  int32_t draft = kNoDraft;   // draws only if the row before it, of the same slot, drew this token
 };
 
 struct SampleBatch {
@@ -65,8 +68,8 @@ enum class RowError : uint8_t { kNone, kNotFinite };
 
 /// Results, one entry for each SampleRow.
 struct StepOutput {
-  std::span<const int32_t> tokens;                  // [S] drawn, -1 for host_logits or a failed row
-  std::span<const float> logprobs;                  // [S]
+  std::span<const int32_t> tokens;  // [S] drawn, -1 for host_logits, a failed row, a draft not drawn
+  std::span<const float> logprobs;  // [S]
   std::span<const std::vector<ops::TopToken>> top;  // [S]
   std::span<const float> logits;                    // [rows with host_logits, vocab]
   std::span<const RowError> errors;                 // [S] a failed row fails alone
@@ -95,10 +98,11 @@ struct MemoryPlan {
 
 /// What an executor can do and promises.
 struct Caps {
-  std::string name;             // "cpu", "cuda", "mlx"
-  std::string detail;           // "avx2, 2 threads, int8 activations"
-  int32_t block_tokens = 64;    // positions of one KV block
-  int32_t steps_in_flight = 1;  // forwards that may be launched before the oldest is waited for
+  std::string name;              // "cpu", "cuda", "mlx"
+  std::string detail;            // "avx2, 2 threads, int8 activations"
+  int32_t block_tokens = 64;     // positions of one KV block
+  int32_t steps_in_flight = 1;   // forwards that may be launched before the oldest is waited for
+  int32_t max_draft_tokens = 0;  // proposed tokens behind a generated one, whose logits it can be asked for
   /// A row's bits do not depend on its batch, its neighbours or how its prompt was cut.
   bool bit_stable = false;
   /// Nor on its role, so that what was computed for a generated token serves as a prompt's, and a prompt may

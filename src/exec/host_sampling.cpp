@@ -34,14 +34,22 @@ void OwnedOutput::draw(const SampleBatch& batch, std::span<const LogitRow> rows,
     const auto size = static_cast<size_t>(vocab.size);
     return logits.subspan(static_cast<size_t>(batch.rows[i].logit_row) * size, size);
   };
-  each(static_cast<int32_t>(n), [&](int32_t row) {
-    const auto i = static_cast<size_t>(row);
+  std::vector<size_t> firsts;  // of the rows of a slot: drafts follow what they depend on
+  for (size_t i = 0; i < n; ++i) {
+    if (batch.rows[i].draft == kNoDraft) firsts.push_back(i);
+  }
+  const auto draw_one = [&](size_t i) {
     const LogitRow& from = rows[static_cast<size_t>(batch.rows[i].logit_row)];
     if (!batch.rows[i].host_logits) {
       const std::span<float> padding = row_logits(i).subspan(static_cast<size_t>(vocab.drawable));
       std::fill(padding.begin(), padding.end(), -std::numeric_limits<float>::infinity());
     }
     draw_row(i, batch, from, row_logits(i), slots[static_cast<size_t>(from.slot)]);
+  };
+  each(static_cast<int32_t>(firsts.size()), [&](int32_t chain) {
+    size_t i = firsts[static_cast<size_t>(chain)];
+    do draw_one(i++);
+    while (i < n && batch.rows[i].draft != kNoDraft && tokens_[i - 1] == batch.rows[i].draft);
   });
   for (size_t i = 0; i < n; ++i)
     if (batch.rows[i].host_logits) {

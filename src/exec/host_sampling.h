@@ -31,8 +31,9 @@ struct Vocab {
 class OwnedOutput {
  public:
   /// Draws every row of `batch` from `logits` [rows, vocab] and counts it in its slot's tokens. A row without
-  /// a finite logit fails alone. The logits of tokens that may not be drawn become minus infinity.
-  /// `each(n, row)` calls row(0) .. row(n - 1), at once if it has threads for them; a slot has one row.
+  /// a finite logit fails alone, one whose draft was not drawn draws nothing. The logits of tokens that may
+  /// not be drawn become minus infinity. `each(n, row)` calls row(0) .. row(n - 1), at once if it has threads
+  /// for them: one for each slot.
   using Each = std::function<void(int32_t n, const std::function<void(int32_t)>& row)>;
   void draw(const SampleBatch& batch, std::span<const LogitRow> rows, std::span<float> logits, Vocab vocab,
             std::span<SlotTokens> slots, const Each& each = one_by_one);

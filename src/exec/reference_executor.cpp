@@ -35,6 +35,7 @@ ReferenceExecutor::ReferenceExecutor() {
   caps_.detail = "scalar, float64 sums";
   caps_.bit_stable = true;
   caps_.role_blind = true;
+  caps_.max_draft_tokens = 16;
 }
 
 ReferenceExecutor::~ReferenceExecutor() = default;

@@ -77,6 +77,7 @@ engine::EngineOptions engine_options(const LoadOptions& options, const LoadedExe
   engine.max_batch_tokens = loaded.limits.max_batch_tokens;
   engine.prefill_chunk_tokens = options.prefill_chunk_tokens;
   engine.prefix_cache = options.prefix_cache;
+  engine.max_draft_tokens = options.max_draft_tokens;
   engine.context_length = loaded.context_length;
   engine.n_blocks = loaded.limits.n_blocks;
   engine.on_lost = options.on_lost;

@@ -24,6 +24,7 @@ struct LoadOptions {
   int32_t max_seqs = 16;
   int32_t max_queue = 256;
   bool prefix_cache = true;
+  int32_t max_draft_tokens = 0;
   int32_t context_length = 0;  // tokens, 0: the model's own
   int32_t prefill_chunk_tokens = 512;
   uint64_t kv_memory_bytes = 0;         // 0: a share of the free memory

@@ -56,6 +56,7 @@ CpuExecutor::CpuExecutor(Isa isa) : kernels_(choose_kernels(isa)) {
   caps_.steps_in_flight = 1;
   caps_.bit_stable = true;
   caps_.role_blind = true;
+  caps_.max_draft_tokens = 16;
 }
 
 CpuExecutor::~CpuExecutor() = default;

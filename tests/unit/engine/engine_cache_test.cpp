@@ -240,5 +240,48 @@ TEST_P(EngineCacheTest, CancellingOneThatGaveWayLeavesNothingBehind) {
   }
 }
 
+/// Drafts change nothing but the number of steps: with penalties, temperatures, stop ids, neighbours and few
+/// blocks.
+TEST_P(EngineCacheTest, DraftsChangeNothingOfTheAnswers) {
+  FakeOptions options = fake();
+  options.vocab = 7;  // so that much of what comes came before
+  options.n_blocks = {40, 30};
+  options.max_position = 40 * options.block_tokens;
+  EngineOptions drafting = testing::engine_options(options);
+  drafting.max_draft_tokens = 6;
+  const auto engine = testing::make_engine(std::get<0>(GetParam()), options, drafting);
+  FakeOptions plain = options;
+  plain.n_blocks = {40, 40};
+  const auto alone = testing::make_engine(0, plain);
+  RandomJobs random(77);
+  std::vector<Job> jobs;
+  std::vector<std::shared_ptr<Collector>> sinks;
+  for (int i = 0; i < 40; ++i) {
+    Job job = random.job(100, 200);
+    for (int32_t& token : job.prompt) token %= 7;
+    job.biases.clear();
+    if (i % 4 > 0)
+      job.stop_ids.clear();
+    else
+      job.stop_ids = {3};
+    jobs.push_back(job);
+    sinks.push_back(std::make_shared<Collector>());
+    engine->submit(job, sinks.back());
+  }
+  int32_t accepted = 0;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Result got(*sinks[i]);
+    testing::expect_same(got, run(*alone, jobs[i]));
+    EXPECT_LE(got.receipt.accepted, got.receipt.drafted);
+    accepted += got.receipt.accepted;
+  }
+  if (std::get<0>(GetParam()) <= 1) {
+    EXPECT_GT(accepted, 20);
+  } else {
+    EXPECT_EQ(accepted, 0) << "steps overlap: the text is not known when the next step is planned";
+  }
+  EXPECT_EQ(testing::settled(*engine).blocks_used, 0u);
+}
+
 }  // namespace
 }  // namespace penstock::engine

@@ -33,6 +33,7 @@ FakeExecutor::FakeExecutor(FakeOptions options) : options_(std::move(options)) {
   caps_.block_tokens = options_.block_tokens;
   caps_.bit_stable = true;
   caps_.role_blind = options_.role_blind;
+  caps_.max_draft_tokens = 8;
   slots_.resize(static_cast<size_t>(options_.max_slots));
   for (const int32_t n : options_.n_blocks) {
     keys_.emplace_back(static_cast<size_t>(n * options_.block_tokens));
@@ -129,7 +130,7 @@ std::vector<float> FakeExecutor::logits_at(Slot& slot, int32_t position, int32_t
 
 void FakeExecutor::run_row(const exec::Row& row, std::span<const int32_t> tokens) {
   Slot& slot = slots_[static_cast<size_t>(row.slot)];
-  require(slot.lost || slot.is_new || slot.kv_len == row.position, "a row that does not continue its slot");
+  require(slot.lost || slot.is_new || slot.kv_len >= row.position, "a row that does not continue its slot");
   slot.is_new = false;
   for (int32_t i = 0; i < row.n_tokens; ++i) {
     const bool wants_logits = i >= row.n_tokens - row.n_logits;
@@ -138,7 +139,9 @@ void FakeExecutor::run_row(const exec::Row& row, std::span<const int32_t> tokens
       continue;
     }
     const int32_t position = row.position + i;
-    const int32_t token = token_at(row, tokens[static_cast<size_t>(row.first_token + i)], slot);
+    const int32_t given = tokens[static_cast<size_t>(row.first_token + i)];
+    const bool is_draft = row.role == exec::Role::kGenerated && row.n_logits > 1 && i > 0;
+    const int32_t token = is_draft ? given : token_at(row, given, slot);
     for (size_t g = 0; g < options_.windows.size(); ++g) {
       const auto mixed = static_cast<uint64_t>(position) << 32 | static_cast<uint64_t>(token) << 8 | g;
       own_key_at(row, g, position) = {base::splitmix64(mixed), position};
@@ -212,7 +215,16 @@ void FakeExecutor::draw(const exec::SampleRow& row, std::span<const ops::Bias> b
 
 void FakeExecutor::sample(exec::Ticket ticket, const exec::SampleBatch& batch) {
   require(pending_ == ticket && tokens_.empty(), "sample() out of order");
-  for (const exec::SampleRow& row : batch.rows) draw(row, batch.biases);
+  for (const exec::SampleRow& row : batch.rows) {
+    if (row.draft == exec::kNoDraft || tokens_.back() == row.draft) {
+      draw(row, batch.biases);
+      continue;
+    }
+    tokens_.push_back(-1);
+    logprobs_.push_back(0);
+    top_.emplace_back();
+    errors_.push_back(exec::RowError::kNone);
+  }
 }
 
 const exec::StepOutput& FakeExecutor::wait(exec::Ticket ticket) {
