@@ -73,6 +73,9 @@ void add_engine(Page& page, const engine::Counters& c) {
                c.prefix.tokens_found);
   page.counter("prefix_cache_evictions_total", "Kept blocks that were given to others", c.prefix.evicted);
   page.gauge("prefix_cache_entries", "Blocks that can be found", c.prefix.entries);
+  page.counter("engine_drafts_proposed_total", "Tokens that were proposed from a request's own text",
+               c.drafted);
+  page.counter("engine_drafts_accepted_total", "Those of them that were drawn", c.accepted);
   page.counter("engine_prompt_tokens_total", "Prompt tokens that were computed", c.prompt_tokens);
 }
 
