@@ -52,13 +52,16 @@ void measure_linears(const bench::RandomModel& model, size_t copies_wanted) {
     for (size_t i = 0; i < n; ++i) copies.push_back(loader.load(stack));
     auto x = cuda::Memory::device(size_t{32} << 20),
          out = cuda::Memory::device(cuda::partial_floats(shape) * 4);
+    auto exponents = cuda::Memory::device(cuda::kExponents * sizeof(int32_t));
     cuda::check(cudaMemset(x.as(), 0x11, x.bytes()), "set");
+    cuda::check(cudaMemset(exponents.as(), 0, exponents.bytes()), "set");
     std::printf("%6d x %-6d S%d", shape.rows, shape.cols, shape.slices);
     for (const int rows : {1, 8, 16, 32, 64}) {
       cudaGraph_t graph = nullptr;
       cudaGraphExec_t exec = nullptr;
       cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-      for (const auto& copy : copies) cuda::multiply(copy.tiles, x.as(), rows, out.as<float>(), stream);
+      for (const auto& copy : copies) 
+        cuda::multiply(copy.tiles, {x.as(), exponents.as<int32_t>()}, rows, out.as<float>(), stream);
       cuda::check(cudaStreamEndCapture(stream, &graph), "capture");
       cuda::check(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
       cudaEvent_t start, stop;

@@ -1,5 +1,5 @@
-// Preparing activations for the tensor cores: float16 under an exponent for each row and chunk of 512
-// columns, in fragment order, with the sums that undo the offset of the weight codes.
+// Preparing activations for the tensor cores: float16 under an exponent for each row, in fragment order, with
+// the sums that the biases of the weights are multiplied by.
 #pragma once
 
 #include "exec/cuda/rows.h"
@@ -7,74 +7,66 @@
 
 namespace penstock::exec::cuda {
 
-/// x = value * 2^-exponent lies below 2^9, so that the sum of 64 fits float16.
+/// Of a prompt's row: x = value * 2^-exponent lies below 2^9.
 __device__ inline int32_t exponent_of(float most) {
   if (most == 0) return kNoExponent;
   return most > 1e30f ? 60 : max(ilogbf(most) - 8, -30);
 }
 
-/// The exponent of a chunk from the maxima of its groups.
-__device__ inline int32_t chunk_exponent(const float* maxima, int32_t groups) {
-  float most = 0;
-  for (int32_t i = 0; i < groups; ++i) most = fmaxf(most, maxima[i]);
-  return exponent_of(most);
+/// Of a generated token's row: x = value * 2^-exponent lies below 2^15, so that float16 has room for columns
+/// that are far smaller than the largest.
+__device__ inline int32_t row_exponent(float most) {
+  return most > 1e30f ? 60 : most > 0 ? max(ilogbf(most) - 14, -30) : 0;
 }
 
-/// Sum j of a slot: columns j % 8 and j % 8 + 8 of a fragment.
-__device__ inline void write_sum(uint8_t* sums, int32_t column_tiles, int32_t row, int32_t j, half2 sum) {
+/// 2^exponent. Exponents lie in [-30, 60].
+__device__ inline float power_of_two(int32_t exponent) {
+  return __int_as_float((exponent + 127) << 23);
+}
+
+/// Sum j of a slot: columns j % 8 and j % 8 + 8 of a fragment, for the sum as float16 and what that lost.
+__device__ inline void write_sum(uint8_t* sums, int32_t column_tiles, int32_t row, int32_t j, float sum) {
   uint8_t* at = sums + ((j / 8 * column_tiles + row / 8) * 32 + row % 8 * 4 + j % 8 / 2) * 8 + j % 2 * 2;
-  *reinterpret_cast<half*>(at) = __low2half(sum);
-  *reinterpret_cast<half*>(at + 4) = __high2half(sum);
+  const half high = __float2half_rn(sum * kSumDown);
+  *reinterpret_cast<half*>(at) = high;
+  *reinterpret_cast<half*>(at + 4) = __float2half_rn(fmaf(sum, kSumDown, -__half2float(high)));
 }
 
-/// One warp writes 64 columns of one row, the group `own` of a chunk: lane has columns 2 lane and 2 lane + 1.
-/// No divisions: they would cost more than the rest.
-__device__ inline void write_group(const ActivationOut& out, int32_t row, int32_t chunk, int32_t own,
-                                   float2 value, int32_t exponent) {
+/// n / by for `by` from 1 to 4 and small n: a division would cost more than what needs it.
+__device__ inline int32_t divide_small(int32_t n, int32_t by) {
+  return by == 4 ? n >> 2 : by == 2 ? n >> 1 : by == 3 ? n * 43691 >> 17 : n;
+}
+
+/// One warp writes 64 columns of one row, times `scale`: lane has columns 2 lane and 2 lane + 1. `group` counts
+/// the matrix's padded columns.
+__device__ inline void write_group(const ActivationOut& out, int32_t row, int32_t group, float2 value,
+                                   float scale) {
   const TileShape& shape = out.shape;
   const int lane = threadIdx.x % 32;
   const ActivationSlot record(shape, out.column_tiles);
-  int32_t slot = 0, within = own;
-  for (; within >= shape.slot_groups; ++slot) within -= shape.slot_groups;
-  uint8_t* data = out.data + static_cast<size_t>(chunk * shape.slots + slot) * record.bytes;
-  const float scale = exponent == kNoExponent ? 0.0f : exp2f(static_cast<float>(-exponent));
-  const half2 x = __floats2half2_rn(value.x * scale, value.y * scale);
+  const int32_t slot = divide_small(group, shape.slot_groups), within = group - slot * shape.slot_groups;
+  uint8_t* data = out.data + static_cast<size_t>(slot) * record.bytes;
+  half2 x = __floats2half2_rn(value.x * scale, value.y * scale);
+  const bool shifted = shape.of.kind == TileKind::kFour && lane % 8 >= 4;
+  if (shifted) x = __hmul2(x, __float2half2_rn(1.0f / 16));
   uint8_t* tile = data + ((within * 2 + lane / 16) * out.column_tiles + row / 8) * kActivationTileBytes;
   *reinterpret_cast<half2*>(tile + activation_piece(row % 8, lane % 16 / 4) + lane % 4 * 4) = x;
-  if (within == 0 && lane == 0)
-    reinterpret_cast<int32_t*>(data + record.bytes - out.column_tiles * 32)[row] = exponent;
   if (shape.of.kind == TileKind::kHalf) return;
 
-  const int32_t width = shape.of.group / 2;  // lanes of a scale group: 8, 16 or 32
+  const int32_t width = shape.sum_cols() / 2;  // lanes of a sum: 8 or 16
   const float2 wide = __half22float2(x);
-  const float both = wide.x + wide.y;
-  const float sum = sum_lanes(both, width);
-  const float offset = sum_lanes(both * code_offset(shape.of.kind, lane * 2), width);
+  const float sum = sum_lanes((wide.x + wide.y) * (shifted ? 16.0f : 1.0f), width);
   if ((lane & (width - 1)) != 0) return;
-  const int32_t scales = shape.slot_scales();
-  const int32_t j = within * shape.scale_groups + (width == 32 ? 0 : width == 16 ? lane / 16 : lane / 8);
-  reinterpret_cast<float*>(data + record.fragment_bytes)[j * out.column_tiles * 8 + row] = -offset;
-  const half high = __float2half_rn(sum);
-  uint8_t* sums = data + record.fragment_bytes + record.offset_bytes;
-  write_sum(sums, out.column_tiles, row, j, __halves2half2(high, __float2half_rn(sum - __half2float(high))));
-  if (j == scales - 1)  // the rest of the step must be finite
-    for (int32_t k = scales; k < shape.bias_steps() * 8; ++k)
-      write_sum(sums, out.column_tiles, row, k, __halves2half2(half(0), half(0)));
+  const int32_t j = within * (kGroupCols / 2 / width) + (width == 16 ? lane / 16 : lane / 8);
+  uint8_t* sums = data + record.fragment_bytes;
+  write_sum(sums, out.column_tiles, row, j, sum);
+  if (j == shape.slot_sums() - 1)  // the rest of the step must be finite
+    for (int32_t k = j + 1; k < shape.bias_steps() * 8; ++k) write_sum(sums, out.column_tiles, row, k, 0);
 }
 
 /// Exact mode: [rows, cols] in float32.
 __device__ inline void write_float(const ActivationOut& out, int32_t row, int32_t col, float value) {
   reinterpret_cast<float*>(out.data)[static_cast<size_t>(row) * out.shape.cols + col] = value;
-}
-
-/// The factor that a row of sums still lacks. Whole warps.
-__device__ inline float row_factor(const Partials& p, int32_t row) {
-  if (p.squares == nullptr) return 1;
-  const int32_t lane = threadIdx.x % 32;
-  const float* squares = p.squares + row * kMaxSquares;
-  float own = lane < p.n_squares ? squares[lane] : 0.0f;
-  if (lane + 32 < p.n_squares) own += squares[lane + 32];
-  return rsqrtf(sum_lanes(own) / static_cast<float>(p.columns) + p.eps);
 }
 
 template <class T, int SLICES>
@@ -99,7 +91,7 @@ __device__ inline T sum_slices(const float* at, size_t slice_floats) {
   return sum;
 }
 
-/// The sum of slices, without row_factor. T: float, or float2 and float4 for columns from a multiple on.
+/// The sum of slices. T: float, or float2 and float4 for columns from a multiple on.
 template <class T>
 __device__ inline T read_sums(const Partials& p, int32_t row, int32_t column) {
   const float* at = p.data + static_cast<size_t>(row) * p.width + column;

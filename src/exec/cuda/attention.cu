@@ -71,9 +71,8 @@ __global__ void __launch_bounds__(kThreads) attend_plain(const AttendArguments a
   if (threadIdx.x == 0) a.piece_sums[piece] = {most, sum};
 }
 
-/// One block of 8 warps for each token and chunk of columns of the output.
-__global__ void __launch_bounds__(256) merge_chunk(const AttendArguments a, const ActivationOut out) {
-  __shared__ float maxima[8];
+/// Blocks of 8 warps, each warp a token and 64 columns of the output.
+__global__ void __launch_bounds__(256) merge_groups(const AttendArguments a, const ActivationOut out) {
   allow_next();
   const auto token = static_cast<int32_t>(blockIdx.x);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -137,17 +136,10 @@ __global__ void __launch_bounds__(256) merge_chunk(const AttendArguments a, cons
     if (column < width) write_float(out, token, column, value(column));
     return;
   }
-  const int32_t chunk_groups = out.shape.chunk_groups;
-  const int32_t group = static_cast<int32_t>(blockIdx.y) * chunk_groups + warp;
-  float2 v = {0, 0};
-  if (warp < chunk_groups) {
-    const int32_t column = group * kGroupCols + lane * 2;
-    v = dim % kGroupCols == 0 ? pair(column) : float2{value(column), value(column + 1)};
-    const float most = max_lanes(fmaxf(fabsf(v.x), fabsf(v.y)));
-    if (lane == 0) maxima[warp] = most;
-  }
-  __syncthreads();
-  if (warp < chunk_groups) write_group(out, token, blockIdx.y, warp, v, chunk_exponent(maxima, chunk_groups));
+  const int32_t group = static_cast<int32_t>(blockIdx.y) * 8 + warp, column = group * kGroupCols + lane * 2;
+  if (group * kGroupCols >= out.shape.padded_cols()) return;
+  const float2 v = dim % kGroupCols == 0 ? pair(column) : float2{value(column), value(column + 1)};
+  write_group(out, token, group, v, a.out_scale);
 }
 
 }  // namespace
@@ -168,9 +160,10 @@ void attend(const AttendArguments& arguments, int32_t tokens, cudaStream_t strea
 void merge_pieces(const AttendArguments& arguments, const ActivationOut& out, int32_t tokens,
                   cudaStream_t stream) {
   const int32_t width = arguments.q_heads * arguments.pool.dim;
-  const int32_t chunks =
-      out.shape.of.kind == TileKind::kFloat ? (width + 255) / 256 : out.shape.slices * out.shape.chunks;
-  launch(merge_chunk, {dim3(static_cast<unsigned>(tokens), static_cast<unsigned>(chunks)), 256}, stream,
+  const int32_t blocks = out.shape.of.kind == TileKind::kFloat
+                             ? (width + 255) / 256
+                             : (out.shape.padded_cols() / kGroupCols + 7) / 8;
+  launch(merge_groups, {dim3(static_cast<unsigned>(tokens), static_cast<unsigned>(blocks)), 256}, stream,
          arguments, out);
 }
 

@@ -19,6 +19,7 @@ struct AttendArguments {
   int32_t partitions = 0;  // of the buffers, and of the grid
   int32_t window = 0;
   float scale = 1, softcap = 0;
+  float out_scale = 1;  // of the merged output
 };
 
 /// Whether the tensor-core kernel takes this layer; else the plain one does.

@@ -127,7 +127,7 @@ __device__ void scale_fragments(const uint8_t* slot, const TileShape& shape, int
     for (int step = 0; step < 4; ++step) {
       if (step * shape.scale_groups % 4 == 0) {
         const int32_t own = group * shape.scale_groups + step * shape.scale_groups / 4;
-        const half2 both = scales[own * 8 + row];
+        const half2 both = __hmul2(scales[own * 8 + row], __float2half2_rn(1.0f / kScaleUp));
         uint2 pairs = biases[own / 2 * 8 + row];
         scale[0] = __low2half2(both);
         scale[1] = __high2half2(both);
@@ -157,7 +157,7 @@ struct SlotReader {
     const int lane = threadIdx.x % 32;
     if (group == 0 && left > 0) ring.wait_full();
     const uint8_t* slot = ring.at() + warp * shape.slot_bytes;
-    read_fragments<K>(slot + group * shape.code_bytes(), lane, a);
+    read_offset_fragments<K>(slot + group * shape.code_bytes(), lane, a);
     scale_fragments<K>(slot, shape, group, a);
     --left;
     if (++group < shape.slot_groups && left != 0) return;

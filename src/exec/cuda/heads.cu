@@ -48,13 +48,12 @@ __global__ void __launch_bounds__(kHeadWarps * 32) finish_head(const HeadsArgume
   await_previous();
   for (int32_t d = lane * kWidth; d < dim; d += 32 * kWidth)
     *reinterpret_cast<T*>(x + d) = read_sums<T>(product.sums, token, product.first_column + own * dim + d);
-  const float factor = row_factor(product.sums, token);
   float squares = 0;
 #pragma unroll
   for (int32_t i = 0; i < kSteps; ++i) {
     const int32_t d = place<kWidth>(i, lane);
     if (d >= dim) continue;
-    const float y = fmaf(x[d], factor, biases[i]);
+    const float y = x[d] + biases[i];
     x[d] = y;
     squares = fmaf(y, y, squares);
   }

@@ -12,22 +12,25 @@ namespace penstock::exec::cuda {
 struct LaunchShape {
   dim3 grid, block;
   size_t shared_bytes = 0;
+  dim3 cluster = 1;  // blocks that share their memory
 };
 
 /// Launches behind everything on the stream; the kernel itself waits (device_code.h: await_previous).
 template <class... Args>
 void launch(void (*kernel)(Args...), LaunchShape shape, cudaStream_t stream,
             std::type_identity_t<Args>... args) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {shape.cluster.x, shape.cluster.y, shape.cluster.z};
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = shape.cluster.x * shape.cluster.y * shape.cluster.z > 1 ? 2 : 1;
   check(cudaLaunchKernelEx(&config, kernel, args...), "kernel launch");
 }
 

@@ -26,30 +26,52 @@ size_t partial_floats(const TileShape& shape) {
   return static_cast<size_t>(shape.slices) * kPassRows * static_cast<size_t>(shape.padded_rows());
 }
 
-Partials multiply(const TileMatrix& matrix, const void* x, int32_t rows, float* out, cudaStream_t stream) {
+namespace {
+
+void run_tiles(LinearArguments arguments, cudaStream_t stream) {
+  RunTiles run = nullptr;
+  for (const auto find : {find_four, find_sixteen, find_eight, find_half})
+    if (run == nullptr) run = find(arguments.shape.of);
+  if (run == nullptr)
+    throw base::Error(base::Code::kUnsupported, "[exec.cuda.linear] expected a class of tiles with a kernel");
+  run(arguments, column_tiles(arguments.rows), stream);
+}
+
+LinearArguments arguments_of(const TileMatrix& matrix, const Activations& x, int32_t rows) {
+  LinearArguments a;
+  a.weights = matrix.data;
+  a.x = static_cast<const uint8_t*>(x.data);
+  a.exponents = x.exponents;
+  a.shape = matrix.shape;
+  a.factor = matrix.factor;
+  if (matrix.shape.scale_groups > 0) a.factor /= kSumDown;
+  a.rows = rows;
+  return a;
+}
+
+}  // namespace
+
+Partials multiply(const TileMatrix& matrix, const Activations& x, int32_t rows, float* out,
+                  cudaStream_t stream) {
   const TileShape& shape = matrix.shape;
   if (shape.of.kind == TileKind::kFloat) {
     const dim3 grid(static_cast<unsigned>((shape.rows + 7) / 8), static_cast<unsigned>(rows));
     launch(linear_float, {grid, 256}, stream, reinterpret_cast<const float*>(matrix.data),
-           static_cast<const float*>(x), out, shape.rows, shape.cols);
-    return {out, 1, shape.rows, 0, nullptr, 0, 0, 0};
+           static_cast<const float*>(x.data), out, shape.rows, shape.cols);
+    return {out, 1, shape.rows, 0};
   }
-  RunTiles run = nullptr;
-  for (const auto find : {find_four, find_sixteen, find_eight, find_half})
-    if (run == nullptr) run = find(shape.of);
-  if (run == nullptr)
-    throw base::Error(base::Code::kUnsupported, "[exec.cuda.linear] expected a class of tiles with a kernel");
-  const int32_t tiles = column_tiles(rows);
-  run({matrix.data, static_cast<const uint8_t*>(x), out, shape, matrix.factor, rows, 0, 0, 0, 0}, tiles,
-      stream);
-  return {out,
-          shape.slices,
-          shape.padded_rows(),
-          static_cast<size_t>(tiles * 8) * shape.padded_rows(),
-          nullptr,
-          0,
-          0,
-          0};
+  LinearArguments arguments = arguments_of(matrix, x, rows);
+  arguments.out = out;
+  run_tiles(arguments, stream);
+  return {out, shape.slices, shape.padded_rows(),
+          static_cast<size_t>(column_tiles(rows) * 8) * shape.padded_rows()};
+}
+
+void multiply_gated(const TileMatrix& matrix, const Activations& x, int32_t rows, const GateStore& gate,
+                    cudaStream_t stream) {
+  LinearArguments arguments = arguments_of(matrix, x, rows);
+  arguments.gate = gate;
+  run_tiles(arguments, stream);
 }
 
 void prepare_linear() {

@@ -5,22 +5,34 @@
 #include <cuda_runtime.h>
 
 #include "exec/cuda/tile_shape.h"
+#include "ops/operation.h"
 
 namespace penstock::exec::cuda {
 
-/// Partial sums: value(row, column) = sum over slices, in order, of data[slice][row][column]; where `squares`
-/// is there, divided by the root of the mean square of the activations' row, which was left out before.
+/// Partial sums: value(row, column) = sum over slices, in order, of data[slice][row][column].
 struct Partials {
   const float* data = nullptr;
-  int32_t slices = 1;              // 1, 2, 3, 4, 6 or 8
-  int32_t width = 0;               // floats of a row
-  size_t slice_floats = 0;         // from a slice to the next
-  const float* squares = nullptr;  // [rows, kMaxSquares]: sums of squares of a row's chunks
-  int32_t n_squares = 0, columns = 0;
-  float eps = 0;
+  int32_t slices = 1;       // 1, 2, 3, 4, 6 or 8
+  int32_t width = 0;        // floats of a row
+  size_t slice_floats = 0;  // from a slice to the next
 };
 
-inline constexpr int32_t kMaxSquares = 64;
+/// Prepared activations: an ActivationSlot of each slot for column_tiles(rows), in order (kFloat: [rows, cols]
+/// float32), and the exponents of the rows. kExponents of those may be read.
+struct Activations {
+  const void* data = nullptr;
+  const int32_t* exponents = nullptr;
+};
+inline constexpr int32_t kExponents = 2 * kPassRows;
+
+/// Where the products of a matrix of 8 gate and 8 up rows in turn become activation(gate) * up, prepared for a
+/// matrix of this shape, whose padding nobody writes. The exponents of its rows stand behind those of the
+/// activations.
+struct GateStore {
+  uint8_t* data = nullptr;  // null: nothing of this
+  TileShape shape;
+  ops::Activation activation = ops::Activation::kSilu;
+};
 
 /// Column tiles (of 8 rows) that are computed for this many rows: 1, 2, 4 or 8.
 constexpr int32_t column_tiles(int32_t rows) {
@@ -30,9 +42,13 @@ constexpr int32_t column_tiles(int32_t rows) {
 /// Floats of the partial sums of `shape` for one pass of rows.
 size_t partial_floats(const TileShape& shape);
 
-/// `x`: an ActivationSlot of each slot for column_tiles(rows), in order (kFloat: [rows, cols] float32).
 /// Returns where the sums lie in `out`.
-Partials multiply(const TileMatrix& matrix, const void* x, int32_t rows, float* out, cudaStream_t stream);
+Partials multiply(const TileMatrix& matrix, const Activations& x, int32_t rows, float* out,
+                  cudaStream_t stream);
+
+/// Through the gate instead.
+void multiply_gated(const TileMatrix& matrix, const Activations& x, int32_t rows, const GateStore& gate,
+                    cudaStream_t stream);
 
 /// Raises the kernels' shared-memory limits; once, before any launch.
 void prepare_linear();

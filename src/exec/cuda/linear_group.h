@@ -25,46 +25,16 @@ struct GroupKernel {
     for (float& value : acc) value = 0;
   }
 
-  /// As LinearKernel's; `before` in pairs of 16 bits. Exponents lie in [-30, 60], so a factor is a normal
-  /// number.
-  __device__ void rescale(const int32_t* now, uint32_t (&before)[NT], int t) {
-#pragma unroll
-    for (int n = 0; n < NT; ++n) {
-      const int2 pair = reinterpret_cast<const int2*>(now)[n * 4 + t];
-      int32_t exponents[2] = {pair.x, pair.y};
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int32_t old = exponent_at(before[n], i);
-        exponents[i] = exponents[i] == kNoExponent ? old : exponents[i];
-        const int32_t by = old == kNoExponent ? 0 : old - exponents[i];
-        const float factor = __int_as_float((by + 127) << 23);
-        acc[n * 4 + i] *= factor;
-        acc[n * 4 + i + 2] *= factor;
-      }
-      before[n] =
-          __byte_perm(static_cast<uint32_t>(exponents[0]), static_cast<uint32_t>(exponents[1]), 0x5410);
-    }
-  }
-
-  static constexpr uint32_t kNone = 0xfc18fc18u;  // kNoExponent twice
-  static_assert(static_cast<int16_t>(kNone & 0xffff) == kNoExponent);
-  __device__ static int32_t exponent_at(uint32_t pair, int i) {
-    return static_cast<int16_t>(i == 0 ? pair & 0xffff : pair >> 16);
-  }
-
   /// Starts the sums of scale group s of a group of 64 columns; `fragments`: descriptor of its activations.
-  __device__ void start(float (&raw)[NT * 4], const uint32_t (&a)[4][4], int s, uint64_t fragments,
-                        const float* offsets) {
-#pragma unroll
-    for (int n = 0; n < NT; ++n) {
-      const float2 offset = reinterpret_cast<const float2*>(offsets)[(s * NT + n) * 4 + threadIdx.x % 4];
-      raw[n * 4] = raw[n * 4 + 2] = offset.x;
-      raw[n * 4 + 1] = raw[n * 4 + 3] = offset.y;
-    }
+  __device__ void start(float (&raw)[NT * 4], const uint32_t (&a)[4][4], int s, uint64_t fragments) {
     wgmma_fence();
 #pragma unroll
-    for (int k = s * kSteps; k < (s + 1) * kSteps; ++k)
-      wgmma_registers<NT * 8>(raw, a[k], at_step(fragments, k));
+    for (int k = s * kSteps; k < (s + 1) * kSteps; ++k) {
+      if (k == s * kSteps)
+        wgmma_registers<NT * 8, false>(raw, a[k], at_step(fragments, k));
+      else
+        wgmma_registers<NT * 8>(raw, a[k], at_step(fragments, k));
+    }
     wgmma_commit();
   }
 
@@ -81,11 +51,8 @@ struct GroupKernel {
   __device__ void add_biases(const uint8_t* slot, int32_t groups, const uint8_t* sums) {
     const int lane = threadIdx.x % 32;
     const int32_t scales = groups * kScaleGroups;
-    for (int32_t i = 0; i < (scales + 7) / 8; ++i) {
-      const int32_t pair = i * 4 + lane % 4;
-      uint2 bias = {0, 0};
-      if (pair * 2 < scales)
-        bias = reinterpret_cast<const uint2*>(slot + groups * kCodeBytes + scales * 32)[pair * 8 + lane / 4];
+    for (int32_t i = 0; i < bias_steps_of<G>(scales); ++i) {
+      const uint2 bias = read_biases<G>(slot + groups * kCodeBytes + scales * 32, scales, i);
       const uint32_t a[4] = {bias.x, bias.y, bias.x, bias.y};
 #pragma unroll
       for (int n = 0; n < NT; ++n) {
@@ -97,8 +64,7 @@ struct GroupKernel {
 
   /// Adds the groups of a slot one after the other.
   template <int GROUPS>
-  __device__ void add_groups(const uint8_t* tile, int32_t groups, const float* offsets, const half2* scales,
-                             uint64_t fragments) {
+  __device__ void add_groups(const uint8_t* tile, int32_t groups, const half2* scales, uint64_t fragments) {
     const int lane = threadIdx.x % 32;
 #pragma unroll(GROUPS == 0 ? 1 : GROUPS)
     for (int32_t group = 0; group < groups; ++group) {
@@ -114,7 +80,7 @@ struct GroupKernel {
 #pragma unroll
         for (int s = 0; s < kScaleGroups; ++s) {
           float raw[NT * 4];
-          start(raw, a, s, fragments, offsets + group * kScaleGroups * NT * 8);
+          start(raw, a, s, fragments);
           const float2 scale = __half22float2(scales[(group * kScaleGroups + s) * 8]);
           wgmma_wait<0>();
           add_scaled(raw, scale);
@@ -126,21 +92,19 @@ struct GroupKernel {
 
   /// The same sums: the next one is started before one is added, and its fragments are made meanwhile.
   template <int GROUPS>
-  __device__ void add_ahead(const uint8_t* tile, const float* offsets, const half2* scales,
-                            uint64_t fragments) {
+  __device__ void add_ahead(const uint8_t* tile, const half2* scales, uint64_t fragments) {
     constexpr int kAll = GROUPS * kScaleGroups;
     const int lane = threadIdx.x % 32;
     uint32_t a[2][4][4];
     float raw[2][NT * 4];
     read_fragments<K>(tile, lane, a[0]);
-    start(raw[0], a[0], 0, fragments, offsets);
+    start(raw[0], a[0], 0, fragments);
 #pragma unroll
     for (int next = 1; next <= kAll; ++next) {
       if (next < kAll) {
         const int group = next / kScaleGroups, s = next % kScaleGroups;
         if (s == 0) read_fragments<K>(tile + group * kCodeBytes, lane, a[group % 2]);
-        start(raw[next % 2], a[group % 2], s, fragments + static_cast<uint64_t>(group) * kGroupOn,
-              offsets + group * kScaleGroups * NT * 8);
+        start(raw[next % 2], a[group % 2], s, fragments + static_cast<uint64_t>(group) * kGroupOn);
         wgmma_wait<1>();
       } else {
         wgmma_wait<0>();
@@ -153,19 +117,17 @@ struct GroupKernel {
   __device__ void slot(const uint8_t* tile, const TileShape& shape, const ActivationSlot& record,
                        const uint8_t* x) {
     const int32_t groups = GROUPS > 0 ? GROUPS : shape.slot_groups;
-    const auto* offsets = reinterpret_cast<const float*>(x + record.fragment_bytes);
     const auto* scales = reinterpret_cast<const half2*>(tile + groups * kCodeBytes) + threadIdx.x % 32 / 4;
     const uint64_t fragments = activation_descriptor(shared_address(x));
     if constexpr (AHEAD && GROUPS > 0 && K != TileKind::kHalf)
-      add_ahead<GROUPS>(tile, offsets, scales, fragments);
+      add_ahead<GROUPS>(tile, scales, fragments);
     else
-      add_groups<GROUPS>(tile, groups, offsets, scales, fragments);
-    if constexpr (K != TileKind::kHalf)
-      add_biases(tile, groups, x + record.fragment_bytes + record.offset_bytes);
+      add_groups<GROUPS>(tile, groups, scales, fragments);
+    if constexpr (K != TileKind::kHalf) add_biases(tile, groups, x + record.fragment_bytes);
   }
 
   /// out: [rows, width] of the slice.
-  __device__ void store(float* out, const LinearArguments& a, int32_t tile, const uint32_t (&exponents)[NT]) {
+  __device__ void store(float* out, const LinearArguments& a, int32_t tile, const int32_t* exponents) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int32_t width = a.shape.padded_rows();
     if (tile * kTileRows >= width) return;
@@ -173,10 +135,10 @@ struct GroupKernel {
     for (int n = 0; n < NT; ++n)
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        if (n * 8 + t * 2 + i >= a.rows) continue;
-        const int32_t exponent = exponent_at(exponents[n], i);
-        const float scale = exp2f(static_cast<float>(exponent == kNoExponent ? 0 : exponent)) * a.factor;
-        float* row = out + static_cast<size_t>(n * 8 + t * 2 + i) * width + tile * kTileRows + g;
+        const int32_t r = n * 8 + t * 2 + i;
+        if (r >= a.rows) continue;
+        const float scale = power_of_two(exponents[r]) * a.factor;
+        float* row = out + static_cast<size_t>(r) * width + tile * kTileRows + g;
         row[0] = acc[n * 4 + i] * scale;
         row[8] = acc[n * 4 + i + 2] * scale;
       }
@@ -188,11 +150,13 @@ __global__ void __launch_bounds__(WARPS * 32 + 128, 1) linear_groups(const Linea
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ uint64_t barriers[2 * kMaxStages];
+  __shared__ __align__(16) int32_t exponents[kExponents];
+  __shared__ float sums[WARPS * NT * 8];
   uint8_t* data = shared + ((1024 - (shared_address(shared) & 1023)) & 1023);
   const TileShape& shape = a.shape;
   const ActivationSlot record(shape, NT);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const RingBlock own(a, data, barriers, record.bytes, WARPS);
+  const RingBlock own(a, data, exponents, barriers, record.bytes, WARPS);
   if (warp >= WARPS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
     if (warp == WARPS && lane == 0) fill_ring(a, own);
@@ -204,31 +168,34 @@ __global__ void __launch_bounds__(WARPS * 32 + 128, 1) linear_groups(const Linea
     asm volatile("setmaxnreg.inc.sync.aligned.u32 112;");
 
   constexpr int kSlotGroups = most_slot_groups(K);
-  GroupKernel<K, G, NT, NT == 4> kernel;
-  uint32_t exponents[NT];
+  GroupKernel<K, G, NT, NT == 4 || WARPS == 12> kernel;
   RingCursor cursor;
   int32_t slice = own.first / a.row_blocks, block = own.first % a.row_blocks;
   for (int32_t unit = own.first; unit < own.last; ++unit) {
     kernel.clear();
-#pragma unroll
-    for (uint32_t& exponent : exponents) exponent = kernel.kNone;
-    for (int32_t chunk = 0; chunk < shape.chunks; ++chunk)
-      for (int32_t slot = 0; slot < shape.slots; ++slot) {
-        barrier_wait(&own.ring.full[cursor.stage], static_cast<uint32_t>(cursor.phase));
-        const uint8_t* x = data + cursor.stage * a.stage_bytes;
-        if (slot == 0)
-          kernel.rescale(reinterpret_cast<const int32_t*>(x + record.bytes - NT * 32), exponents, lane % 4);
-        const uint8_t* tile = x + record.bytes + warp * shape.slot_bytes;
-        if (shape.slot_groups == kSlotGroups)
-          kernel.template slot<kSlotGroups>(tile, shape, record, x);
-        else
-          kernel.template slot<0>(tile, shape, record, x);
-        __syncwarp();
-        if (lane == 0) barrier_arrive(&own.ring.empty[cursor.stage]);
-        cursor.next(a.stages);
-      }
-    kernel.store(a.out + static_cast<size_t>(slice) * (NT * 8) * shape.padded_rows(), a,
-                 block * shape.block_tiles + warp, exponents);
+    for (int32_t slot = 0; slot < shape.slice_slots(); ++slot) {
+      barrier_wait(&own.ring.full[cursor.stage], static_cast<uint32_t>(cursor.phase));
+      const uint8_t* x = data + cursor.stage * a.stage_bytes;
+      const uint8_t* tile = x + record.bytes + warp * shape.slot_bytes;
+      if (shape.slot_groups == kSlotGroups)
+        kernel.template slot<kSlotGroups>(tile, shape, record, x);
+      else
+        kernel.template slot<0>(tile, shape, record, x);
+      __syncwarp();
+      if (lane == 0) barrier_arrive(&own.ring.empty[cursor.stage]);
+      cursor.next(a.stages);
+    }
+    const int32_t first_tile = block * shape.block_tiles;
+    if (a.gate.data != nullptr) {
+      gate_tile<NT>(a, exponents, first_tile + warp, reinterpret_cast<const float(&)[NT][4]>(kernel.acc),
+                    sums + warp * NT * 8);
+      await_readers(WARPS * 32);
+      add_tile_sums<NT>(a, first_tile, sums, static_cast<int32_t>(threadIdx.x), WARPS * 32);
+      await_readers(WARPS * 32);
+    } else {
+      kernel.store(a.out + static_cast<size_t>(slice) * (NT * 8) * shape.padded_rows(), a, first_tile + warp,
+                   exponents);
+    }
     if (++block == a.row_blocks) {
       block = 0;
       ++slice;

@@ -4,15 +4,35 @@
 #pragma once
 
 #include "exec/cuda/fragment_code.h"
+#include "exec/cuda/gate_store.h"
 #include "exec/cuda/launch.h"
-#include "exec/cuda/linear.h"
-#include "exec/cuda/slot_ring.h"
 
 namespace penstock::exec::cuda {
 
 inline constexpr int32_t kMaxWarps = 16;
 // More than half of a multiprocessor, or two blocks of one launch would share one while others idle.
-inline constexpr int32_t kMinLinearShared = 116 * 1024, kMaxLinearShared = 225 * 1024;
+inline constexpr int32_t kMinLinearShared = 116 * 1024, kMaxLinearShared = 220 * 1024;
+
+/// Biases as fragments for the sums of activations, rows g and g + 8: `step` takes 8 sums, of which two in turn
+/// are those of one group of 64. `at`: of the slot, which has so many scale groups.
+template <int G>
+__device__ uint2 read_biases(const uint8_t* at, int32_t scales, int32_t step) {
+  const int lane = threadIdx.x % 32, t = lane % 4;
+  const auto* pairs = reinterpret_cast<const uint2*>(at) + lane / 4;
+  if constexpr (G == 64) {
+    if (t >= scales) return {0, 0};
+    const uint2 pair = pairs[t / 2 * 8];
+    const uint32_t pick = t % 2 == 0 ? 0x1010u : 0x3232u;
+    return {__byte_perm(pair.x, 0, pick), __byte_perm(pair.y, 0, pick)};
+  } else {
+    const int32_t own = step * 4 + t;
+    return own * 2 < scales ? pairs[own * 8] : uint2{0, 0};
+  }
+}
+template <int G>
+constexpr int32_t bias_steps_of(int32_t scales) {
+  return (G == 64 ? scales * 2 + 7 : scales + 7) / 8;
+}
 
 template <TileKind K, int G, int NT, int MT>
 struct LinearKernel {
@@ -34,30 +54,9 @@ struct LinearKernel {
         for (float& value : column) value = 0;
   }
 
-  /// Sums so far were made of activations times 2^-before; from here on they are 2^-now.
-  __device__ void rescale(const int32_t* now, int32_t (&before)[NT][2], int t) {
-#pragma unroll
-    for (int n = 0; n < NT; ++n)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int32_t exponent = now[n * 8 + t * 2 + i];
-        if (exponent == kNoExponent || exponent == before[n][i]) continue;
-        if (before[n][i] != kNoExponent) {
-          const float factor = exp2f(static_cast<float>(before[n][i] - exponent));
-#pragma unroll
-          for (auto& tile : acc) {
-            tile[n][i] *= factor;
-            tile[n][i + 2] *= factor;
-          }
-        }
-        before[n][i] = exponent;
-      }
-  }
-
-  /// One group of 64 columns. `fragments`: where this lane's row of a column tile begins; `offsets`: of its
-  /// scale groups.
-  __device__ void step(const uint8_t* const (&slot)[MT], int group, int slot_groups, const uint8_t* fragments,
-                       const float* offsets) {
+  /// One group of 64 columns. `fragments`: where this lane's row of a column tile begins.
+  __device__ void step(const uint8_t* const (&slot)[MT], int group, int slot_groups,
+                       const uint8_t* fragments) {
     const int lane = threadIdx.x % 32;
     uint32_t a[MT][4][4];
     float2 scales[MT][kScaleGroups == 0 ? 1 : kScaleGroups];  // of rows g and g + 8
@@ -92,32 +91,26 @@ struct LinearKernel {
             for (int m = 0; m < MT; ++m) mma(acc[m][n + c], a[m][k], b[c][k][0], b[c][k][1]);
       } else {
 #pragma unroll
-        for (int s = 0; s < kScaleGroups; ++s) add_scaled(a, b, scales, offsets, n, s);
+        for (int s = 0; s < kScaleGroups; ++s) add_scaled(a, b, scales, n, s);
       }
     }
   }
 
-  /// acc += scale * (codes times activations): the sum of one scale group begins with what the offsets of the
-  /// codes add to it, negated. Column tiles from n on.
+  /// acc += scale * (codes times activations). Column tiles from n on.
   __device__ void add_scaled(const uint32_t (&a)[MT][4][4], const uint32_t (&b)[kColumns][4][2],
-                             const float2 (&scales)[MT][kScaleGroups == 0 ? 1 : kScaleGroups],
-                             const float* offsets, int n, int s) {
+                             const float2 (&scales)[MT][kScaleGroups == 0 ? 1 : kScaleGroups], int n, int s) {
     float raw[kColumns][MT][4];
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      const float2 offset = reinterpret_cast<const float2*>(offsets)[(s * NT + n + c) * 4 + threadIdx.x % 4];
-#pragma unroll
-      for (int m = 0; m < MT; ++m) {
-        raw[c][m][0] = raw[c][m][2] = offset.x;
-        raw[c][m][1] = raw[c][m][3] = offset.y;
-      }
-    }
 #pragma unroll
     for (int k = s * kSteps; k < (s + 1) * kSteps; ++k)
 #pragma unroll
       for (int c = 0; c < kColumns; ++c)
 #pragma unroll
-        for (int m = 0; m < MT; ++m) mma(raw[c][m], a[m][k], b[c][k][0], b[c][k][1]);
+        for (int m = 0; m < MT; ++m) {
+          if (k == s * kSteps)
+            mma_from_zero(raw[c][m], a[m][k], b[c][k][0], b[c][k][1]);
+          else
+            mma(raw[c][m], a[m][k], b[c][k][0], b[c][k][1]);
+        }
 #pragma unroll
     for (int c = 0; c < kColumns; ++c)
 #pragma unroll
@@ -131,15 +124,11 @@ struct LinearKernel {
   __device__ void add_biases(const uint8_t* const (&slot)[MT], int32_t groups, const uint8_t* sums) {
     const int lane = threadIdx.x % 32;
     const int32_t scales = groups * kScaleGroups;
-    for (int32_t i = 0; i < (scales + 7) / 8; ++i) {
-      const int32_t pair = i * 4 + lane % 4;
+    for (int32_t i = 0; i < bias_steps_of<G>(scales); ++i) {
       uint32_t a[MT][4];
 #pragma unroll
       for (int m = 0; m < MT; ++m) {
-        uint2 bias = {0, 0};
-        if (pair * 2 < scales)
-          bias = reinterpret_cast<const uint2*>(slot[m] + groups * kCodeBytes +
-                                                scales * 32)[pair * 8 + lane / 4];
+        const uint2 bias = read_biases<G>(slot[m] + groups * kCodeBytes + scales * 32, scales, i);
         a[m][0] = a[m][2] = bias.x;
         a[m][1] = a[m][3] = bias.y;
       }
@@ -158,27 +147,25 @@ struct LinearKernel {
                        const ActivationSlot& record, const uint8_t* x) {
     const int32_t groups = GROUPS > 0 ? GROUPS : shape.slot_groups;
     const int lane = threadIdx.x % 32;
-    const auto* offsets = reinterpret_cast<const float*>(x + record.fragment_bytes);
     const uint8_t* fragments = x + activation_piece(lane % 8, lane / 8);
 #pragma unroll(GROUPS == 0 || NT >= 4 ? 1 : NT == 2 ? 2 : 4)
     for (int32_t group = 0; group < groups; ++group)
-      step(tiles, group, groups, fragments + group * NT * 1024, offsets + group * kScaleGroups * NT * 8);
-    if constexpr (K != TileKind::kHalf)
-      add_biases(tiles, groups, x + record.fragment_bytes + record.offset_bytes);
+      step(tiles, group, groups, fragments + group * NT * 1024);
+    if constexpr (K != TileKind::kHalf) add_biases(tiles, groups, x + record.fragment_bytes);
   }
 
   /// out: [rows, width] of the slice.
-  __device__ void store(float* out, int32_t rows, int32_t width, int32_t tile,
-                        const int32_t (&exponents)[NT][2], float factor) {
+  __device__ void store(float* out, const LinearArguments& a, int32_t tile, const int32_t* exponents) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int32_t width = a.shape.padded_rows();
 #pragma unroll
     for (int n = 0; n < NT; ++n)
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        if (n * 8 + t * 2 + i >= rows) continue;
-        const int32_t exponent = exponents[n][i] == kNoExponent ? 0 : exponents[n][i];
-        const float scale = exp2f(static_cast<float>(exponent)) * factor;
-        float* row = out + static_cast<size_t>(n * 8 + t * 2 + i) * width + g;
+        const int32_t r = n * 8 + t * 2 + i;
+        if (r >= a.rows) continue;
+        const float scale = power_of_two(exponents[r]) * a.factor;
+        float* row = out + static_cast<size_t>(r) * width + g;
 #pragma unroll
         for (int m = 0; m < MT; ++m) {
           if ((tile + m) * kTileRows >= width) continue;
@@ -193,10 +180,12 @@ template <TileKind K, int G, int NT, int MT>
 __global__ void __launch_bounds__(kMaxWarps / MT * 32 + 32, 1) linear_tiles(const LinearArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ uint64_t barriers[2 * kMaxStages];
+  __shared__ __align__(16) int32_t exponents[kExponents];
+  __shared__ float sums[kMaxWarps * NT * 8];
   const TileShape& shape = a.shape;
   const ActivationSlot record(shape, NT);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = static_cast<int>(blockDim.x / 32) - 1;
-  const RingBlock own(a, shared, barriers, record.bytes, warps);
+  const RingBlock own(a, shared, exponents, barriers, record.bytes, warps);
   if (warp == warps) {
     if (lane == 0) fill_ring(a, own);
     return;
@@ -204,32 +193,37 @@ __global__ void __launch_bounds__(kMaxWarps / MT * 32 + 32, 1) linear_tiles(cons
 
   constexpr int kSlotGroups = most_slot_groups(K);
   LinearKernel<K, G, NT, MT> kernel;
-  int32_t exponents[NT][2];
   RingCursor cursor;
   int32_t slice = own.first / a.row_blocks, block = own.first % a.row_blocks;
   for (int32_t unit = own.first; unit < own.last; ++unit) {
     kernel.clear();
+    for (int32_t slot = 0; slot < shape.slice_slots(); ++slot) {
+      barrier_wait(&own.ring.full[cursor.stage], static_cast<uint32_t>(cursor.phase));
+      const uint8_t* x = shared + cursor.stage * a.stage_bytes;
+      const uint8_t* tiles[MT];
 #pragma unroll
-    for (auto& exponent : exponents) exponent[0] = exponent[1] = kNoExponent;
-    for (int32_t chunk = 0; chunk < shape.chunks; ++chunk)
-      for (int32_t slot = 0; slot < shape.slots; ++slot) {
-        barrier_wait(&own.ring.full[cursor.stage], static_cast<uint32_t>(cursor.phase));
-        const uint8_t* x = shared + cursor.stage * a.stage_bytes;
-        if (slot == 0)
-          kernel.rescale(reinterpret_cast<const int32_t*>(x + record.bytes - NT * 32), exponents, lane % 4);
-        const uint8_t* tiles[MT];
+      for (int m = 0; m < MT; ++m) tiles[m] = x + record.bytes + (warp * MT + m) * shape.slot_bytes;
+      if (shape.slot_groups == kSlotGroups)
+        kernel.template slot<kSlotGroups>(tiles, shape, record, x);
+      else
+        kernel.template slot<0>(tiles, shape, record, x);
+      __syncwarp();
+      if (lane == 0) barrier_arrive(&own.ring.empty[cursor.stage]);
+      cursor.next(a.stages);
+    }
+    const int32_t first_tile = block * shape.block_tiles;
+    if (a.gate.data != nullptr) {
 #pragma unroll
-        for (int m = 0; m < MT; ++m) tiles[m] = x + record.bytes + (warp * MT + m) * shape.slot_bytes;
-        if (shape.slot_groups == kSlotGroups)
-          kernel.template slot<kSlotGroups>(tiles, shape, record, x);
-        else
-          kernel.template slot<0>(tiles, shape, record, x);
-        __syncwarp();
-        if (lane == 0) barrier_arrive(&own.ring.empty[cursor.stage]);
-        cursor.next(a.stages);
-      }
-    kernel.store(a.out + static_cast<size_t>(slice) * (NT * 8) * shape.padded_rows(), a.rows,
-                 shape.padded_rows(), block * shape.block_tiles + warp * MT, exponents, a.factor);
+      for (int m = 0; m < MT; ++m)
+        gate_tile<NT>(a, exponents, first_tile + warp * MT + m, kernel.acc[m],
+                      sums + (warp * MT + m) * NT * 8);
+      await_readers(warps * 32);
+      add_tile_sums<NT>(a, first_tile, sums, static_cast<int32_t>(threadIdx.x), warps * 32);
+      await_readers(warps * 32);
+    } else {
+      kernel.store(a.out + static_cast<size_t>(slice) * (NT * 8) * shape.padded_rows(), a,
+                   first_tile + warp * MT, exponents);
+    }
     if (++block == a.row_blocks) {
       block = 0;
       ++slice;

@@ -1,6 +1,7 @@
 #include "exec/cuda/network.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "exec/cuda/kv_layout.h"
@@ -103,9 +104,17 @@ void Network::load_operation(const ops::Operation& operation, const ops::WeightT
     out.bias[0] = vector(in->q.bias);
     out.bias[1] = vector(in->k.bias);
     out.bias[2] = vector(in->v.bias);
+    value_exponents_[in->kv_layer] = bound_values(out);
     operations_.push_back(std::move(out));
   } else if (const auto* attention = std::get_if<ops::Attend>(&operation)) {
-    operations_.push_back(Attend{*attention, pool_of(attention->kv_layer), {}});
+    Attend out{*attention, pool_of(attention->kv_layer)};
+    out.exponent = value_exponents_[attention->kv_layer];
+    const std::vector<int32_t> all(kExponents, out.exponent);
+    vectors_.push_back(Memory::device(all.size() * sizeof(int32_t)));
+    out.exponents = vectors_.back().as<int32_t>();
+    check(cudaMemcpy(vectors_.back().as(), all.data(), vectors_.back().bytes(), cudaMemcpyHostToDevice),
+          "copy exponents");
+    operations_.push_back(out);
   } else if (const auto* project = std::get_if<ops::Project>(&operation)) {
     const Project out{single(project->linear.weight), vector(project->linear.bias), norm(project->post_norm)};
     auto* before = operations_.empty() ? nullptr : std::get_if<Attend>(&operations_.back());
@@ -127,7 +136,7 @@ void Network::load_operation(const ops::Operation& operation, const ops::WeightT
     out.gate_bias = vector(mlp->gate.bias);
     out.up_bias = vector(mlp->up.bias);
     out.down = {single(mlp->down.weight), vector(mlp->down.bias), norm(mlp->post_norm)};
-    out.gate_bound = bound_gate(out);
+    bound_gate(out);
     operations_.push_back(std::move(out));
   } else if (const auto* head = std::get_if<ops::Head>(&operation)) {
     operations_.push_back(Head{*head, norm(head->norm), single(head->weight)});
@@ -137,8 +146,20 @@ void Network::load_operation(const ops::Operation& operation, const ops::WeightT
   }
 }
 
+/// One shape of gated activations for the whole network; layers of another gate in a kernel of their own.
+void Network::allocate_gated(const TileShape& shape) {
+  if (gated_shape_.cols != 0) return;
+  gated_shape_ = shape;
+  for (int32_t i = 0; i < 4; ++i) {
+    gated_[i] = Memory::device(activation_bytes(shape, 1 << i));
+    check(cudaMemset(gated_[i].as(), 0, gated_[i].bytes()), "clear");
+  }
+}
+
 void Network::allocate() {
   const PassMemory sizes = pass_memory(plan_, weights_, limits_);
+  exponents_ = Memory::device(2 * kExponents * sizeof(int32_t));  // of x, of what gates store, room to read
+  check(cudaMemset(exponents_.as(), 0, exponents_.bytes()), "clear");
   inputs_ = Memory::device(sizeof(PassInputs));
   const auto slots = static_cast<size_t>(limits_.max_slots);
   last_tokens_ = Memory::device(slots * sizeof(int32_t));
@@ -152,7 +173,6 @@ void Network::allocate() {
   tables_.blocks = tables_memory_.as<int32_t>();
   max_partitions_ = sizes.partitions;
   hidden_ = Memory::device(sizes.hidden);
-  squares_ = Memory::device(kPassRows * kMaxSquares * sizeof(float));
   q_ = Memory::device(sizes.q);
   pieces_ = Memory::device(sizes.pieces);
   piece_sums_ = Memory::device(sizes.piece_sums);
@@ -203,7 +223,11 @@ void Network::turn_tables(PassView view, int32_t tokens) {
 }
 
 ActivationOut Network::activations(const TileShape& shape, int32_t index, int32_t rows) const {
-  return {activations_[index].as<uint8_t>(), shape, column_tiles(rows)};
+  return {activations_[index].as<uint8_t>(), exponents_.as<int32_t>(), shape, column_tiles(rows)};
+}
+
+Activations Network::normed(int32_t index) const {
+  return {activations_[index].as(), exponents_.as<int32_t>()};
 }
 
 /// What the projection ahead left to add, and the norm behind it.
@@ -225,30 +249,19 @@ ResidualNorm Network::take_pending(const Norm& norm) {
 }
 
 void Network::prepare(const Norm& norm, const std::vector<TileShape>& outputs, int32_t rows,
-                      const int32_t* tokens_of) {
+                      const int32_t* tokens_of, float gate_bound) {
   NormArguments a{take_pending(norm)};
   a.tokens_of = tokens_of;
   for (const TileShape& shape : outputs)
     a.outputs[a.n_outputs] = activations(shape, a.n_outputs, rows), ++a.n_outputs;
-  a.squares = squares_.as<float>();
-  undivided_ = norm_rows(a, rows, stream_);
-  norm_eps_ = norm.eps;
-}
-
-Partials Network::product(const TileMatrix& matrix, int32_t input, int32_t rows, int32_t buffer) {
-  return multiply(matrix, activations_[input].as(), rows, sums_[buffer].as<float>(), stream_);
+  a.gate_bound = gate_bound;
+  a.gate_exponents = exponents_.as<int32_t>() + kPassRows;
+  norm_rows(a, rows, stream_);
 }
 
 /// Of activations that prepare() made.
 Partials Network::normed_product(const TileMatrix& matrix, int32_t input, int32_t rows, int32_t buffer) {
-  Partials sums = product(matrix, input, rows, buffer);
-  if (undivided_) {
-    sums.squares = squares_.as<float>();
-    sums.n_squares = matrix.shape.slices * matrix.shape.chunks;
-    sums.columns = plan_.hidden;
-    sums.eps = norm_eps_;
-  }
-  return sums;
+  return multiply(matrix, normed(input), rows, sums_[buffer].as<float>(), stream_);
 }
 
 void Network::run(const Embed& op) {
@@ -298,29 +311,46 @@ void Network::run(const Attend& op) {
   a.window = op.op.window;
   a.scale = op.op.scale;
   a.softcap = op.op.softcap;
+  a.out_scale = std::exp2(static_cast<float>(-op.exponent));
   attend(a, shape_.tokens, stream_);
-  merge_pieces(a, activations(op.output, 0, shape_.tokens), shape_.tokens, stream_);
+  ActivationOut out = activations(op.output, 0, shape_.tokens);
+  out.exponents = nullptr;
+  merge_pieces(a, out, shape_.tokens, stream_);
+  x_ = {out.data, op.exponents};
 }
 
 void Network::run(const Project& op) {
-  pending_ = product(*op.matrix, 0, shape_.tokens, kMaxOutputs);
+  project(op, x_);
+}
+
+void Network::project(const Project& op, const Activations& x) {
+  pending_ = multiply(*op.matrix, x, shape_.tokens, sums_[kMaxOutputs].as<float>(), stream_);
   pending_of_ = &op;
 }
 
 void Network::run(const Mlp& op) {
-  prepare(op.norm, op.input.outputs, shape_.tokens, nullptr);
-  const Partials gate = normed_product(*op.input.matrices[0], 0, shape_.tokens, 0);
+  const int32_t tokens = shape_.tokens;
+  int32_t* gate_exponents = exponents_.as<int32_t>() + kPassRows;
+  prepare(op.norm, op.input.outputs, tokens, nullptr, op.gated ? op.gate_bound : 0);
+  if (op.gated) {
+    const int32_t tiles = column_tiles(tokens);
+    uint8_t* out = gated_[tiles == 8 ? 3 : tiles / 2].as<uint8_t>();
+    multiply_gated(*op.input.matrices[0], normed(0), tokens, {out, op.down.matrix->shape, op.op.activation},
+                   stream_);
+    return project(op.down, {out, gate_exponents});
+  }
+  const Partials gate = normed_product(*op.input.matrices[0], 0, tokens, 0);
   GateArguments a;
   a.gate = {gate, 0, op.gate_bias};
-  a.up = {
-      op.interleaved ? gate : normed_product(*op.input.matrices[1], op.input.output_of[1], shape_.tokens, 1),
-      op.interleaved ? 8 : 0, op.up_bias};
+  a.up = {op.interleaved ? gate : normed_product(*op.input.matrices[1], op.input.output_of[1], tokens, 1),
+          op.interleaved ? 8 : 0, op.up_bias};
   a.interleaved = op.interleaved;
   a.activation = op.op.activation;
   a.width = static_cast<int32_t>(plan_.weights[static_cast<size_t>(op.op.gate.weight)].rows);
-  a.output = activations(op.down.matrix->shape, 0, shape_.tokens);
-  gate_rows(a, shape_.tokens, stream_);
-  run(op.down);
+  a.output = activations(op.down.matrix->shape, 0, tokens);
+  a.output.exponents = gate_exponents;
+  gate_rows(a, tokens, stream_);
+  project(op.down, {a.output.data, gate_exponents});
 }
 
 void Network::run(const Head& op) {

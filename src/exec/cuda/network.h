@@ -79,6 +79,8 @@ class Network {
   struct Attend {
     ops::Attend op;
     KvLayerPool pool;
+    int32_t exponent = 0;  // of all outputs
+    const int32_t* exponents = nullptr;
     TileShape output;  // of the projection behind it
   };
   struct Project {
@@ -91,7 +93,8 @@ class Network {
     Norm norm;
     Input input;
     bool interleaved = false;
-    float gate_bound = 0;  // of prompts, whose multiplication gates: of outputs for rows of length 1
+    float gate_bound = 0;  // where the multiplication gates: of outputs for rows of length 1
+    bool gated = false;    // generated tokens, too
     const float *gate_bias = nullptr, *up_bias = nullptr;
     Project down;
   };
@@ -121,11 +124,13 @@ class Network {
   void run(const Mlp& op);
   void run(const Head& op);
   ResidualNorm take_pending(const Norm& norm);
-  void prepare(const Norm& norm, const std::vector<TileShape>& outputs, int32_t rows,
-               const int32_t* tokens_of);
-  Partials product(const TileMatrix& matrix, int32_t input, int32_t rows, int32_t buffer);
+  void prepare(const Norm& norm, const std::vector<TileShape>& outputs, int32_t rows, const int32_t* tokens_of,
+               float gate_bound = 0);
   Partials normed_product(const TileMatrix& matrix, int32_t input, int32_t rows, int32_t buffer);
   ActivationOut activations(const TileShape& shape, int32_t index, int32_t rows) const;
+  Activations normed(int32_t index) const;
+  void allocate_gated(const TileShape& shape);
+  void project(const Project& op, const Activations& x);
   HeadsArguments heads_of(const AttnIn& op, const std::vector<Partials>& sums) const;
   void turn_tables(PassView view, int32_t tokens);
 
@@ -136,7 +141,8 @@ class Network {
   void run_prompt(const Mlp& op);
   void run_prompt(const Head& op);
   void prepare_prompt(const Norm& norm, float gate_bound = 0);
-  float bound_gate(const Mlp& op);
+  void bound_gate(Mlp& op);
+  int32_t bound_values(const AttnIn& op);
   DenseActivations prompt_activations(int32_t cols) const;
   DenseActivations gated_activations(int32_t cols) const;
   Partials prompt_product(const TileMatrix& matrix, const DenseActivations& x, float* out);
@@ -151,13 +157,16 @@ class Network {
   std::map<ops::WeightId, const TileMatrix*> single_;
   std::vector<Memory> vectors_, pools_;
   std::vector<KvLayerPool> layers_;
+  std::map<int32_t, int32_t> value_exponents_;  // of kv layers
   std::vector<Operation> operations_;
   std::vector<Memory> rope_freqs_;
   std::vector<RopeTable> ropes_;
 
-  Memory inputs_, last_tokens_, tables_memory_, hidden_, squares_, q_, pieces_, piece_sums_, logits_,
+  Memory inputs_, last_tokens_, tables_memory_, hidden_, exponents_, q_, pieces_, piece_sums_, logits_,
       rope_memory_;
   Memory activations_[kMaxOutputs], sums_[kMaxOutputs + 1];
+  Memory gated_[4];  // what gates store, for 1, 2, 4 and 8 column tiles; padding is never written
+  TileShape gated_shape_;
   BlockTables tables_;
   int32_t max_partitions_ = 1;
 
@@ -175,8 +184,7 @@ class Network {
   cudaStream_t stream_ = nullptr;
   Partials pending_;
   const Project* pending_of_ = nullptr;
-  bool undivided_ = false;  // the activations lack their root mean square
-  float norm_eps_ = 0;
+  Activations x_;  // of the projection that comes next
 };
 
 }  // namespace penstock::exec::cuda

@@ -21,7 +21,7 @@ std::vector<TileShape> shapes_of(const models::Plan& plan, const ops::WeightTabl
     Stack stack;
     for (const ops::WeightId id : ids) stack.parts.push_back(&weights[static_cast<size_t>(id)]);
     stack.interleaved = interleaved;
-    shapes.push_back(make_shape(class_of(*stack.parts.front(), exact), stack.rows(), stack.cols()));
+    shapes.push_back(make_shape(class_of(*stack.parts.front(), exact), stack.rows(), stack.cols(), interleaved));
   };
   const auto same = [&](ops::WeightId a, ops::WeightId b) {
     return class_of(weights[static_cast<size_t>(a)], exact) ==
@@ -52,13 +52,13 @@ std::vector<TileShape> shapes_of(const models::Plan& plan, const ops::WeightTabl
   return shapes;
 }
 
-size_t activation_bytes(const TileShape& shape) {
+}  // namespace
+
+size_t activation_bytes(const TileShape& shape, int32_t column_tiles) {
   if (shape.of.kind == TileKind::kFloat) return size_t{kPassRows} * static_cast<size_t>(shape.cols) * 4;
   return static_cast<size_t>(shape.slices * shape.slice_slots()) *
-         static_cast<size_t>(ActivationSlot(shape, column_tiles(kPassRows)).bytes);
+         static_cast<size_t>(ActivationSlot(shape, column_tiles).bytes);
 }
-
-}  // namespace
 
 PromptMemory prompt_memory(const models::Plan& plan, const Limits& limits) {
   PromptMemory m;
@@ -99,7 +99,7 @@ PromptMemory prompt_memory(const models::Plan& plan, const Limits& limits) {
 PassMemory pass_memory(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits) {
   PassMemory m;
   for (const TileShape& shape : shapes_of(plan, weights, limits.exact)) {
-    m.activations = std::max(m.activations, activation_bytes(shape));
+    m.activations = std::max(m.activations, activation_bytes(shape, column_tiles(kPassRows)));
     m.sums = std::max(m.sums, partial_floats(shape) * sizeof(float));
   }
   const int32_t context = std::max(limits.max_context, 1);
@@ -135,7 +135,7 @@ MemoryPlan plan_memory(const models::Plan& plan, const ops::WeightTable& weights
       plan.kv_groups.size() * static_cast<size_t>(pass.blocks_per_slot + 1) * sizeof(int32_t) +
       static_cast<size_t>(plan.vocab) * sizeof(uint32_t);  // counts of drawn tokens
   memory.scratch_bytes = prompt_memory(plan, limits).total() + pass.hidden + pass.q + pass.pieces +
-                         pass.piece_sums + pass.logits + pass.ropes + kMaxOutputs * pass.activations +
+                         pass.piece_sums + pass.logits + pass.ropes + (kMaxOutputs + 2) * pass.activations +
                          (kMaxOutputs + 1) * pass.sums;
   return memory;
 }

@@ -1,6 +1,7 @@
 // Prompt passes: matrices are multiplied in float16 on warpgroup instructions. The head,
 // whose rows are few, is that of run().
 #include <algorithm>
+#include <cmath>
 
 #include "exec/cuda/network.h"
 #include "exec/cuda/pack.h"
@@ -25,19 +26,52 @@ DenseActivations Network::prompt_activations(int32_t cols) const {
   return {prompts_.x.as<uint8_t>(), prompts_.exponents.as<int32_t>(), cols};
 }
 
-/// 0 where the multiplication cannot gate: columns behind the last of a block must be zeros.
-float Network::bound_gate(const Mlp& op) {
-  const int32_t width = op.down.matrix->shape.cols;
-  if (!op.interleaved || op.gate_bias != nullptr || op.up_bias != nullptr || width % kDenseCols != 0 ||
-      limits_.exact || !has_warpgroups())
-    return 0;
+namespace {
+
+/// The longest rows of a matrix: gates and what they gate, where 8 of each come in turn.
+std::pair<float, float> longest_rows(const TileMatrix& matrix) {
   const Memory longest = Memory::device(2 * sizeof(float));
   check(cudaMemset(longest.as(), 0, longest.bytes()), "clear");
-  measure_rows(*op.input.matrices[0], longest.as<float>(), nullptr);
+  measure_rows(matrix, longest.as<float>(), nullptr);
   float lengths[2];
   check(cudaMemcpy(lengths, longest.as(), sizeof(lengths), cudaMemcpyDeviceToHost), "measure rows");
+  return {lengths[0], lengths[1]};
+}
+
+float largest(const float* on_device, int64_t n) {
+  std::vector<float> values(static_cast<size_t>(n));
+  check(cudaMemcpy(values.data(), on_device, values.size() * sizeof(float), cudaMemcpyDeviceToHost),
+        "read a vector");
+  float most = 0;
+  for (const float v : values) most = std::max(most, std::abs(v));
+  return most;
+}
+
+}  // namespace
+
+/// Leaves it at 0 where the multiplication cannot gate: columns behind the last of a group must be zeros.
+void Network::bound_gate(Mlp& op) {
+  const TileShape& down = op.down.matrix->shape;
+  if (!op.interleaved || op.gate_bias != nullptr || op.up_bias != nullptr || down.cols % kDenseCols != 0 ||
+      limits_.exact)
+    return;
+  const auto [gates, ups] = longest_rows(*op.input.matrices[0]);
   // Every activation is at most the gate itself; float16 rounds weights and activations.
-  return lengths[0] * lengths[1] * 1.02f;
+  op.gate_bound = gates * ups * 1.02f;
+  allocate_gated(down);
+  op.gated = gated_shape_ == down;
+}
+
+/// The exponent of means of the layer's values, which are at most the longest row's product with the longest
+/// input, and float16.
+int32_t Network::bound_values(const AttnIn& op) {
+  if (limits_.exact) return 0;
+  const auto [first, second] = longest_rows(*op.input.matrices.back());
+  float most = std::max(first, second) * largest(op.norm.weight, plan_.hidden) *
+               std::sqrt(static_cast<float>(plan_.hidden)) * 1.02f;
+  if (op.bias[2] != nullptr) most += largest(op.bias[2], op.op.kv_heads * op.op.head_dim);
+  most = std::min(most, 65504.0f);
+  return std::isfinite(most) && most > 0 ? std::max(std::ilogb(most) - 14, -30) : 0;
 }
 
 void Network::prepare_prompt(const Norm& norm, float gate_bound) {

@@ -38,7 +38,7 @@ __global__ void pack_tiles(TileShape shape, uint8_t* data, StagedRows from) {
     float2 scale = {0, 0};
     if (col < shape.cols)
       scale = from.scales[static_cast<size_t>(staged + row) * groups + col / shape.of.group];
-    *reinterpret_cast<half*>(slot + place.scale_byte(shape)) = __float2half_rn(scale.x);
+    *reinterpret_cast<half*>(slot + place.scale_byte(shape)) = __float2half_rn(scale.x * kScaleUp);
     *reinterpret_cast<half*>(slot + place.bias_byte(shape)) = __float2half_rn(scale.y);
   }
 }

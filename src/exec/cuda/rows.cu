@@ -44,7 +44,35 @@ __global__ void turn_rows(PassView pass, const float* inv_freq, float magnitude,
   }
 }
 
-/// One block for each row. Dynamic shared memory: the row, then the maxima of its groups.
+/// Each thread's value becomes the largest of its block. `scratch` holds 32 floats.
+__device__ float max_block(float value, float* scratch) {
+  value = max_lanes(value);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
+  __syncthreads();
+  for (unsigned w = 0; w < blockDim.x / 32; ++w) value = fmaxf(value, scratch[w]);
+  return value;
+}
+
+/// A row in shared memory becomes activations: its columns behind `width` are zeros.
+__device__ void write_row(const ActivationOut& out, int32_t row, const float* values, int32_t width,
+                          float most) {
+  if (out.shape.of.kind == TileKind::kFloat) {
+    for (int32_t c = static_cast<int32_t>(threadIdx.x); c < width; c += kNormThreads)
+      write_float(out, row, c, values[c]);
+    return;
+  }
+  const int lane = threadIdx.x % 32;
+  const int32_t exponent = row_exponent(most), groups = out.shape.padded_cols() / kGroupCols;
+  if (threadIdx.x == 0) out.exponents[row] = exponent;
+  for (int32_t group = static_cast<int32_t>(threadIdx.x / 32); group < groups; group += kNormThreads / 32) {
+    const int32_t c = group * kGroupCols + lane * 2;
+    const float2 v = {c < width ? values[c] : 0.0f, c + 1 < width ? values[c + 1] : 0.0f};
+    write_group(out, row, group, v, power_of_two(-exponent));
+  }
+}
+
+/// One block for each row. Dynamic shared memory: the row.
 __global__ void __launch_bounds__(kNormThreads) norm_row(const NormArguments a) {
   extern __shared__ float row[];
   __shared__ float scratch[32];
@@ -55,7 +83,7 @@ __global__ void __launch_bounds__(kNormThreads) norm_row(const NormArguments a) 
   if (a.pending.data != nullptr) {
     float squares = 0;
     for (int32_t c = threadIdx.x; c < a.width; c += kNormThreads) {
-      float y = read_sums<float>(a.pending, token, c) * row_factor(a.pending, token);
+      float y = read_sums<float>(a.pending, token, c);
       if (a.bias != nullptr) y += a.bias[c];
       squares = fmaf(y, y, squares);
       row[c] = y;
@@ -77,127 +105,125 @@ __global__ void __launch_bounds__(kNormThreads) norm_row(const NormArguments a) 
   const float inverse = rsqrtf(sum_block(squares, scratch) / static_cast<float>(a.width) + a.eps);
 
   const auto out_row = static_cast<int32_t>(blockIdx.x);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  for (int32_t c = threadIdx.x; c < a.width; c += kNormThreads) row[c] = row[c] * inverse * a.norm[c];
-  __syncthreads();
-  float* maxima = row + a.width;
-  for (int32_t o = 0; o < a.n_outputs; ++o) {
-    const ActivationOut& out = a.outputs[o];
-    if (out.shape.of.kind == TileKind::kFloat) {
-      for (int32_t c = threadIdx.x; c < a.width; c += kNormThreads) write_float(out, out_row, c, row[c]);
-      continue;
-    }
-    const int32_t groups = out.shape.padded_cols() / kGroupCols;
-    const auto value = [&](int32_t group) {
-      const int32_t c = group * kGroupCols + lane * 2;
-      return float2{c < a.width ? row[c] : 0.0f, c + 1 < a.width ? row[c + 1] : 0.0f};
-    };
-    for (int32_t group = warp; group < groups; group += kNormThreads / 32) {
-      const float2 v = value(group);
-      const float most = max_lanes(fmaxf(fabsf(v.x), fabsf(v.y)));
-      if (lane == 0) maxima[group] = most;
-    }
-    __syncthreads();
-    for (int32_t group = warp; group < groups; group += kNormThreads / 32) {
-      const int32_t chunk = group / out.shape.chunk_groups, before = chunk * out.shape.chunk_groups;
-      write_group(out, out_row, chunk, group - before, value(group),
-                  chunk_exponent(maxima + before, out.shape.chunk_groups));
-    }
-    __syncthreads();
+  float most = 0, length = 0;
+  for (int32_t c = threadIdx.x; c < a.width; c += kNormThreads) {
+    const float x = row[c] * inverse * a.norm[c];
+    row[c] = x;
+    most = fmaxf(most, fabsf(x));
+    length = fmaf(x, x, length);
   }
+  most = max_block(most, scratch);
+  length = sum_block(length, scratch);
+  if (a.gate_bound > 0 && threadIdx.x == 0) a.gate_exponents[out_row] = row_exponent(a.gate_bound * length);
+  for (int32_t o = 0; o < a.n_outputs; ++o) write_row(a.outputs[o], out_row, row, a.width, most);
 }
 
-/// One block of 8 warps for each row and chunk: the common case, one output and no norm behind the sum.
-__global__ void __launch_bounds__(256) norm_chunk(const NormArguments a) {
-  __shared__ float maxima[8], squares[8];
+constexpr int32_t kClusterBlocks = 8, kClusterWarps = 8;
+
+/// A cluster for each row, a warp for every PER groups of 64 columns: the common case, one output and no norm
+/// behind the sum.
+template <int PER>
+__global__ void __launch_bounds__(kClusterWarps * 32) norm_groups(const NormArguments a) {
+  __shared__ __align__(16) float4 parts[kClusterBlocks * kClusterWarps];  // of each warp of the cluster
+  cluster_arrive();
   allow_next();
-  await_previous();
-  const auto row = static_cast<int32_t>(blockIdx.x);
-  const int32_t token = a.tokens_of != nullptr ? a.tokens_of[row] : row;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const auto row = static_cast<int32_t>(blockIdx.x), rank = static_cast<int32_t>(blockIdx.y),
+             blocks = static_cast<int32_t>(gridDim.y);
+  const int lane = threadIdx.x % 32;
+  const int32_t own = rank * kClusterWarps + static_cast<int32_t>(threadIdx.x / 32),
+                warps = blocks * kClusterWarps;
   const ActivationOut& out = a.outputs[0];
-  const int32_t chunk_groups = out.shape.chunk_groups;
-  const int32_t group = static_cast<int32_t>(blockIdx.y) * chunk_groups + warp;
-  const int32_t c = group * kGroupCols + lane * 2;
-  float2 v = {0, 0};
-  float square = 0;
-  if (warp < chunk_groups) {
-    if (c < a.width) {
-      auto* hidden = reinterpret_cast<float2*>(a.hidden + static_cast<size_t>(token) * a.width + c);
-      const float2 norm = *reinterpret_cast<const float2*>(a.norm + c);
-      v = *hidden;
-      if (a.pending.data != nullptr) {
-        float2 y = read_sums<float2>(a.pending, token, c);
-        if (a.bias != nullptr) y = {y.x + a.bias[c], y.y + a.bias[c + 1]};
-        v = {v.x + y.x, v.y + y.y};
-        if (a.tokens_of == nullptr) *hidden = v;
-      }
-      square = v.x * v.x + v.y * v.y;
-      v = {v.x * norm.x, v.y * norm.y};
-    }
-    square = sum_lanes(square);
-    if (lane == 0) squares[warp] = square;
-    const float most = max_lanes(fmaxf(fabsf(v.x), fabsf(v.y)));
-    if (lane == 0) maxima[warp] = most;
+  const int32_t groups = out.shape.padded_cols() / kGroupCols;
+  float2 norm[PER], v[PER];
+#pragma unroll
+  for (int i = 0; i < PER; ++i) {
+    const int32_t c = (own + i * warps) * kGroupCols + lane * 2;
+    norm[i] = c < a.width ? *reinterpret_cast<const float2*>(a.norm + c) : float2{0, 0};
   }
-  __syncthreads();
-  if (warp < chunk_groups) write_group(out, row, blockIdx.y, warp, v, chunk_exponent(maxima, chunk_groups));
-  if (threadIdx.x == 0) {
-    float sum = 0;
-    for (int32_t w = 0; w < chunk_groups; ++w) sum += squares[w];
-    a.squares[row * kMaxSquares + blockIdx.y] = sum;
+  await_previous();
+  const int32_t token = a.tokens_of != nullptr ? a.tokens_of[row] : row;
+  float squares = 0, most = 0, length = 0;
+#pragma unroll
+  for (int i = 0; i < PER; ++i) {
+    const int32_t c = (own + i * warps) * kGroupCols + lane * 2;
+    v[i] = {0, 0};
+    if (c >= a.width) continue;
+    auto* hidden = reinterpret_cast<float2*>(a.hidden + static_cast<size_t>(token) * a.width + c);
+    v[i] = *hidden;
+    if (a.pending.data == nullptr) continue;
+    float2 y = read_sums<float2>(a.pending, token, c);
+    if (a.bias != nullptr) y = {y.x + a.bias[c], y.y + a.bias[c + 1]};
+    v[i] = {v[i].x + y.x, v[i].y + y.y};
+    // Rows that were picked may be the same token more than once.
+    if (a.tokens_of == nullptr) *hidden = v[i];
   }
+#pragma unroll
+  for (int i = 0; i < PER; ++i) {
+    squares = fmaf(v[i].x, v[i].x, fmaf(v[i].y, v[i].y, squares));
+    v[i] = {v[i].x * norm[i].x, v[i].y * norm[i].y};
+    length = fmaf(v[i].x, v[i].x, fmaf(v[i].y, v[i].y, length));
+    most = fmaxf(most, fmaxf(fabsf(v[i].x), fabsf(v[i].y)));
+  }
+  squares = sum_lanes(squares);
+  length = sum_lanes(length);
+  most = max_lanes(most);
+  cluster_wait();  // the others have begun
+  if (lane < blocks) store_in(address_in(shared_address(&parts[own]), lane), {squares, length, most, 0});
+  __syncwarp();
+  cluster_arrive();
+  cluster_wait();
+  squares = length = most = 0;
+  for (int32_t i = lane; i < warps; i += 32) {
+    const float4 part = parts[i];
+    squares += part.x;
+    length += part.y;
+    most = fmaxf(most, part.z);
+  }
+  const float inverse = rsqrtf(sum_lanes(squares) / static_cast<float>(a.width) + a.eps);
+  const int32_t exponent = row_exponent(max_lanes(most) * inverse);
+  const float scale = inverse * power_of_two(-exponent);
+#pragma unroll
+  for (int i = 0; i < PER; ++i)
+    if (own + i * warps < groups) write_group(out, row, own + i * warps, v[i], scale);
+  length = sum_lanes(length) * inverse * inverse;
+  if (own != 0 || lane != 0) return;
+  out.exponents[row] = exponent;
+  if (a.gate_bound > 0) a.gate_exponents[row] = row_exponent(a.gate_bound * length);
 }
 
-/// One block of 8 warps for each row and chunk.
-__global__ void __launch_bounds__(256) gate_chunk(const GateArguments a) {
-  __shared__ float maxima[8];
+/// One block for each row, for gates that the multiplication does not store. Dynamic shared memory: the row.
+__global__ void __launch_bounds__(kNormThreads) gate_row(const GateArguments a) {
+  extern __shared__ float values[];
+  __shared__ float scratch[32];
   allow_next();
   await_previous();
   const auto row = static_cast<int32_t>(blockIdx.x);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  float gate_factor = 1, up_factor = 1;
-  const auto read_factors = [&] {
-    gate_factor = row_factor(a.gate.sums, row);
-    up_factor = a.interleaved ? gate_factor : row_factor(a.up.sums, row);
-  };
-  const auto finish = [&](float gate, float up, int32_t column) {
-    gate *= gate_factor;
-    up *= up_factor;
-    if (a.gate.bias != nullptr) gate += a.gate.bias[column];
-    if (a.up.bias != nullptr) up += a.up.bias[column];
-    return activate(a.activation, gate) * up;
-  };
-  const auto place = [&](int32_t column) { return a.interleaved ? column / 8 * 16 + column % 8 : column; };
-  if (a.output.shape.of.kind == TileKind::kFloat) {
-    const auto column = static_cast<int32_t>(blockIdx.y * blockDim.x + threadIdx.x);
-    read_factors();
-    if (column < a.width) {
-      const float gate = read_sums<float>(a.gate.sums, row, a.gate.first_column + place(column));
-      const float up = read_sums<float>(a.up.sums, row, a.up.first_column + place(column));
-      write_float(a.output, row, column, finish(gate, up, column));
-    }
-    return;
+  float most = 0;
+  for (int32_t c = threadIdx.x; c < a.width; c += kNormThreads) {
+    const int32_t at = a.interleaved ? c / 8 * 16 + c % 8 : c;
+    float gate = read_sums<float>(a.gate.sums, row, a.gate.first_column + at),
+          up = read_sums<float>(a.up.sums, row, a.up.first_column + at);
+    if (a.gate.bias != nullptr) gate += a.gate.bias[c];
+    if (a.up.bias != nullptr) up += a.up.bias[c];
+    values[c] = activate(a.activation, gate) * up;
+    most = fmaxf(most, fabsf(values[c]));
   }
-  const int32_t chunk_groups = a.output.shape.chunk_groups;
-  const int32_t group = static_cast<int32_t>(blockIdx.y) * chunk_groups + warp;
-  float2 v = {0, 0};
-  if (warp < chunk_groups) {
-    const int32_t column = group * kGroupCols + lane * 2;
-    float2 gate = {0, 0}, up = {0, 0};
-    if (column < a.width) {
-      gate = read_sums<float2>(a.gate.sums, row, a.gate.first_column + place(column));
-      up = read_sums<float2>(a.up.sums, row, a.up.first_column + place(column));
-    }
-    read_factors();
-    if (column < a.width) v.x = finish(gate.x, up.x, column);
-    if (column + 1 < a.width) v.y = finish(gate.y, up.y, column + 1);
-    const float most = max_lanes(fmaxf(fabsf(v.x), fabsf(v.y)));
-    if (lane == 0) maxima[warp] = most;
-  }
-  __syncthreads();
-  if (warp < chunk_groups)
-    write_group(a.output, row, blockIdx.y, warp, v, chunk_exponent(maxima, chunk_groups));
+  write_row(a.output, row, values, a.width, max_block(most, scratch));
+}
+
+template <class Kernel>
+void allow_shared(Kernel* kernel) {
+  check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, 200 * 1024),
+        "shared memory");
+}
+
+template <int PER>
+void launch_groups(const NormArguments& arguments, int32_t rows, int32_t blocks, cudaStream_t stream) {
+  const auto cluster = static_cast<unsigned>(blocks);
+  LaunchShape shape{dim3(static_cast<unsigned>(rows), cluster), kClusterWarps * 32};
+  shape.cluster = dim3(1, cluster);
+  launch(norm_groups<PER>, shape, stream, arguments);
 }
 
 }  // namespace
@@ -216,37 +242,31 @@ void turn_table(PassView pass, const float* inv_freq, float magnitude, RopeTable
   launch(turn_rows, {static_cast<unsigned>(tokens), 64}, stream, pass, inv_freq, magnitude, out);
 }
 
-bool norm_rows(const NormArguments& arguments, int32_t rows, cudaStream_t stream) {
+void norm_rows(const NormArguments& arguments, int32_t rows, cudaStream_t stream) {
   const TileShape& first = arguments.outputs[0].shape;
+  const int32_t groups = (first.padded_cols() + kGroupCols - 1) / kGroupCols;
+  int32_t blocks = 1;
+  while (blocks < kClusterBlocks && blocks * kClusterWarps < groups) blocks *= 2;
+  const int32_t per = (groups + blocks * kClusterWarps - 1) / (blocks * kClusterWarps);
   if (arguments.n_outputs == 1 && arguments.post_norm == nullptr && first.of.kind != TileKind::kFloat &&
-      arguments.width % 2 == 0 && first.slices * first.chunks <= kMaxSquares) {
-    const dim3 grid(static_cast<unsigned>(rows), static_cast<unsigned>(first.slices * first.chunks));
-    launch(norm_chunk, {grid, 256}, stream, arguments);
-    return true;
+      arguments.width % 2 == 0 && per <= 4) {
+    if (per == 1) return launch_groups<1>(arguments, rows, blocks, stream);
+    if (per == 2) return launch_groups<2>(arguments, rows, blocks, stream);
+    return launch_groups<4>(arguments, rows, blocks, stream);
   }
-  size_t groups = 0;
-  for (int32_t o = 0; o < arguments.n_outputs; ++o) {
-    const auto own = static_cast<size_t>(arguments.outputs[o].shape.padded_cols() / kGroupCols);
-    groups = own > groups ? own : groups;
-  }
-  const size_t shared = (static_cast<size_t>(arguments.width) + groups) * sizeof(float);
-  static const bool allowed = [] {
-    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(norm_row),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize, 200 * 1024),
-          "shared memory");
-    return true;
-  }();
+  static const bool allowed = (allow_shared(norm_row), true);
   static_cast<void>(allowed);
-  launch(norm_row, {static_cast<unsigned>(rows), kNormThreads, shared}, stream, arguments);
-  return false;
+  launch(norm_row,
+         {static_cast<unsigned>(rows), kNormThreads, static_cast<size_t>(arguments.width) * sizeof(float)},
+         stream, arguments);
 }
 
 void gate_rows(const GateArguments& arguments, int32_t tokens, cudaStream_t stream) {
-  const TileShape& shape = arguments.output.shape;
-  const int32_t chunks =
-      shape.of.kind == TileKind::kFloat ? (arguments.width + 255) / 256 : shape.slices * shape.chunks;
-  launch(gate_chunk, {dim3(static_cast<unsigned>(tokens), static_cast<unsigned>(chunks)), 256}, stream,
-         arguments);
+  static const bool allowed = (allow_shared(gate_row), true);
+  static_cast<void>(allowed);
+  launch(gate_row,
+         {static_cast<unsigned>(tokens), kNormThreads, static_cast<size_t>(arguments.width) * sizeof(float)},
+         stream, arguments);
 }
 
 }  // namespace penstock::exec::cuda

@@ -33,9 +33,10 @@ struct BlockTables {
   int32_t groups = 0, per_group = 0;
 };
 
-/// A prepared activation buffer: what it is for, and for how many rows.
+/// A buffer for prepared activations: what they are for, and for how many rows.
 struct ActivationOut {
   uint8_t* data = nullptr;
+  int32_t* exponents = nullptr;  // [rows]; null: given, the same for all rows
   TileShape shape;
   int32_t column_tiles = 1;
 };
@@ -51,12 +52,14 @@ struct ResidualNorm {
   float post_eps = 0, eps = 0;
 };
 
-/// Into each output.
+/// Into each output. With a bound of a gate's outputs for rows of length 1, `gate_exponents` become those of
+/// activations under it.
 struct NormArguments : ResidualNorm {
   const int32_t* tokens_of = nullptr;  // row r is token tokens_of[r]; null: token r
   ActivationOut outputs[kMaxOutputs];
   int32_t n_outputs = 0;
-  float* squares = nullptr;  // [rows, kMaxSquares]
+  float gate_bound = 0;
+  int32_t* gate_exponents = nullptr;  // [rows]
 };
 
 /// Columns of a product: where a projection's values stand in its partial sums.
@@ -113,8 +116,7 @@ void apply_edits(const DeviceEdit* edits, int32_t n, BlockTables tables, cudaStr
 void embed(const TableRow& arguments, int32_t tokens, cudaStream_t stream);
 void turn_table(PassView pass, const float* inv_freq, float magnitude, RopeTable out, int32_t tokens,
                 cudaStream_t stream);
-/// True: the outputs lack the division by the root mean square, and `squares` says what it is.
-bool norm_rows(const NormArguments& arguments, int32_t rows, cudaStream_t stream);
+void norm_rows(const NormArguments& arguments, int32_t rows, cudaStream_t stream);
 void finish_heads(const HeadsArguments& arguments, int32_t tokens, cudaStream_t stream);
 void gate_rows(const GateArguments& arguments, int32_t tokens, cudaStream_t stream);
 

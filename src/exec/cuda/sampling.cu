@@ -86,10 +86,9 @@ __global__ void __launch_bounds__(kThreads)
   await_previous();
   const auto row = static_cast<int32_t>(blockIdx.y);
   const int32_t first = static_cast<int32_t>(blockIdx.x) * kDrawCols;
-  const float factor = row_factor(sums, row);
 #pragma unroll 4
   for (int32_t c = first + threadIdx.x; c < min(first + kDrawCols, vocab); c += kThreads) {
-    const float v = read_sums<float>(sums, row, c) * factor;
+    const float v = read_sums<float>(sums, row, c);
     logits[static_cast<size_t>(row) * vocab + c] = softcap > 0 ? softcap * tanhf(v / softcap) : v;
   }
 }

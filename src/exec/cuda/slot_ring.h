@@ -3,6 +3,7 @@
 #pragma once
 
 #include "exec/cuda/device_code.h"
+#include "exec/cuda/linear.h"
 #include "exec/cuda/tile_code.h"
 
 namespace penstock::exec::cuda {
@@ -11,12 +12,14 @@ inline constexpr int32_t kMaxStages = 3;  // more delay the activations, which q
 inline constexpr int32_t kAhead = 2;      // stages of weights asked for before the activations are there
 
 struct LinearArguments {
-  const uint8_t* weights;
-  const uint8_t* x;
-  float* out;
+  const uint8_t* weights = nullptr;
+  const uint8_t* x = nullptr;
+  const int32_t* exponents = nullptr;  // kExponents
+  float* out = nullptr;
   TileShape shape;
-  float factor;
-  int32_t rows, row_blocks, units, stages, stage_bytes;
+  float factor = 1;
+  int32_t rows = 0, row_blocks = 0, units = 0, stages = 0, stage_bytes = 0;
+  GateStore gate;
 };
 
 /// The places of a ring in turn, and the phase of their barriers.
@@ -33,6 +36,7 @@ struct RingCursor {
 /// Ring of slots: the activations of a slot, then the tiles of a block.
 struct SlotRing {
   uint8_t* data;
+  int32_t* exponents;  // there with the first slot
   uint64_t *full, *empty;
   int32_t stage_bytes, x_bytes;
 };
@@ -42,10 +46,11 @@ struct RingBlock {
   SlotRing ring;
   int32_t first, last;
 
-  /// All threads. `barriers`: 2 * kMaxStages of them; `readers`: warps that multiply.
-  __device__ RingBlock(const LinearArguments& a, uint8_t* data, uint64_t* barriers, int32_t x_bytes,
-                       int32_t readers)
-      : ring{data, barriers, barriers + kMaxStages, a.stage_bytes, x_bytes},
+  /// All threads. `exponents`: room for kExponents; `barriers`: 2 * kMaxStages of them; `readers`: warps that
+  /// multiply.
+  __device__ RingBlock(const LinearArguments& a, uint8_t* data, int32_t* exponents, uint64_t* barriers,
+                       int32_t x_bytes, int32_t readers)
+      : ring{data, exponents, barriers, barriers + kMaxStages, a.stage_bytes, x_bytes},
         first(static_cast<int32_t>(int64_t{a.units} * blockIdx.x / gridDim.x)),
         last(static_cast<int32_t>(int64_t{a.units} * (blockIdx.x + 1) / gridDim.x)) {
     if (threadIdx.x < kMaxStages) {
@@ -60,6 +65,7 @@ struct RingBlock {
 
 /// One lane copies the slots of its units in order.
 __device__ inline void fill_ring(const LinearArguments& a, const RingBlock& own) {
+  constexpr uint32_t kExponentBytes = kExponents * sizeof(int32_t);
   const SlotRing& ring = own.ring;
   const int32_t first = own.first, last = own.last;
   const TileShape& shape = a.shape;
@@ -82,7 +88,7 @@ __device__ inline void fill_ring(const LinearArguments& a, const RingBlock& own)
     }
     uint64_t* full = &ring.full[cursor.stage];
     if (issued >= a.stages) barrier_wait(&ring.empty[cursor.stage], cursor.phase ^ 1);
-    barrier_expect(full, bytes + static_cast<uint32_t>(ring.x_bytes));
+    barrier_expect(full, bytes + static_cast<uint32_t>(ring.x_bytes) + (issued == 0 ? kExponentBytes : 0));
     bulk_copy(ring.data + cursor.stage * ring.stage_bytes + ring.x_bytes, from, bytes, full);
     from += bytes;
     --left;
@@ -91,6 +97,7 @@ __device__ inline void fill_ring(const LinearArguments& a, const RingBlock& own)
   };
   while (issued < min(min(kAhead, a.stages), total)) issue_weights();
   await_previous();
+  bulk_copy(ring.exponents, a.exponents, kExponentBytes, &ring.full[0]);
   RingCursor x_cursor;
   int32_t x_block = first % a.row_blocks, x_slot = 0;
   const uint8_t* x = a.x + static_cast<size_t>(first / a.row_blocks) * slots * ring.x_bytes;

@@ -7,7 +7,7 @@
 
 namespace penstock::exec::cuda {
 
-/// What read_fragments adds to the codes of a column.
+/// What read_offset_fragments adds to the codes of a column.
 __device__ inline float code_offset(TileKind kind, int32_t col) {
   return kind == TileKind::kFour && col % 16 >= 8 ? 64.0f : 1024.0f;
 }
@@ -19,9 +19,49 @@ __device__ inline uint32_t mask_or(uint32_t word, uint32_t mask, uint32_t bits) 
   return out;
 }
 
-/// Fragments of 16 rows and 64 columns in float16: values (kHalf), or codes plus code_offset.
+/// Fragments of 16 rows and 64 columns in float16: values (kHalf), or 2^-24 of the codes (their bits are the
+/// code's), 2^-20 of 4-bit ones in columns 8 to 15 of 16.
 template <TileKind K>
 __device__ inline void read_fragments(const uint8_t* codes, int lane, uint32_t (&a)[4][4]) {
+  if constexpr (K == TileKind::kFour) {
+    const uint4 words = reinterpret_cast<const uint4*>(codes)[lane];
+    const uint32_t word[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      const uint32_t high = word[step] >> 8;
+      a[step][0] = word[step] & 0x000f000fu;
+      a[step][1] = high & 0x000f000fu;
+      a[step][2] = word[step] & 0x00f000f0u;
+      a[step][3] = high & 0x00f000f0u;
+    }
+  } else if constexpr (K == TileKind::kEight) {
+#pragma unroll
+    for (int pair = 0; pair < 2; ++pair) {
+      const uint4 words = reinterpret_cast<const uint4*>(codes)[pair * 32 + lane];
+      const uint32_t word[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          a[pair * 2 + half][i * 2] = __byte_perm(word[half * 2 + i], 0, 0x4140);
+          a[pair * 2 + half][i * 2 + 1] = __byte_perm(word[half * 2 + i], 0, 0x4342);
+        }
+    }
+  } else {
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      const uint4 words = reinterpret_cast<const uint4*>(codes)[step * 32 + lane];
+      a[step][0] = words.x;
+      a[step][1] = words.y;
+      a[step][2] = words.z;
+      a[step][3] = words.w;
+    }
+  }
+}
+
+/// The same with codes as code plus code_offset.
+template <TileKind K>
+__device__ inline void read_offset_fragments(const uint8_t* codes, int lane, uint32_t (&a)[4][4]) {
   if constexpr (K == TileKind::kFour) {
     const uint4 words = reinterpret_cast<const uint4*>(codes)[lane];
     const uint32_t word[4] = {words.x, words.y, words.z, words.w};
@@ -47,16 +87,13 @@ __device__ inline void read_fragments(const uint8_t* codes, int lane, uint32_t (
         }
     }
   } else {
-#pragma unroll
-    for (int step = 0; step < 4; ++step) {
-      const uint4 words = reinterpret_cast<const uint4*>(codes)[step * 32 + lane];
-      a[step][0] = words.x;
-      a[step][1] = words.y;
-      a[step][2] = words.z;
-      a[step][3] = words.w;
-    }
+    read_fragments<K>(codes, lane, a);
   }
 }
+
+/// Scales are stored as 2^10 of their values: products of codes are 2^-24 of what they are, sums of activations
+/// 2^-14.
+inline constexpr float kScaleUp = 1024.0f, kSumDown = 0x1p-14f;
 
 /// Activations of 8 rows and 32 columns: byte of 16-byte piece `piece` of a row.
 inline constexpr int32_t kActivationTileBytes = 512;
@@ -106,7 +143,7 @@ struct ElementPlace {
   }
   __host__ __device__ int32_t nibble() const { return (fragment() % 2) * 2 + fragment() / 2 + col % 2 * 4; }
 
-  /// Bytes of the scale and of the bias within the slot.
+  /// Bytes of the scale (kScaleUp times it) and of the bias within the slot.
   __host__ __device__ int32_t scale_group(const TileShape& shape) const {
     return group * shape.scale_groups + col / shape.of.group;
   }
@@ -135,7 +172,7 @@ __device__ inline float read_element(const TileMatrix& matrix, int32_t row, int3
   const uint32_t code = shape.of.kind == TileKind::kEight
                             ? *at
                             : *reinterpret_cast<const uint32_t*>(at) >> (place.nibble() * 4) & 15u;
-  const float scale = __half2float(*reinterpret_cast<const half*>(slot + place.scale_byte(shape)));
+  const float scale = __half2float(*reinterpret_cast<const half*>(slot + place.scale_byte(shape))) / kScaleUp;
   const float bias = __half2float(*reinterpret_cast<const half*>(slot + place.bias_byte(shape)));
   return fmaf(scale, static_cast<float>(code), bias) * matrix.factor;
 }

@@ -44,14 +44,14 @@ int32_t choose_block_tiles(int32_t tiles, int32_t slices) {
 
 }  // namespace
 
-TileShape make_shape(TileClass of, int64_t rows, int64_t cols) {
+TileShape make_shape(TileClass of, int64_t rows, int64_t cols, bool whole) {
   TileShape shape;
   shape.of = of;
   shape.rows = static_cast<int32_t>(rows);
   shape.cols = static_cast<int32_t>(cols);
   shape.tiles = ceil_div(shape.rows, kTileRows);
   const int32_t groups = ceil_div(shape.cols, kGroupCols);
-  shape.slices = choose_slices(shape.rows, groups);
+  shape.slices = whole ? 1 : choose_slices(shape.rows, groups);
   shape.block_tiles = choose_block_tiles(shape.tiles, shape.slices);
   const int32_t slice_groups = ceil_div(groups, shape.slices);
   shape.chunks = ceil_div(slice_groups, kChunkGroups);

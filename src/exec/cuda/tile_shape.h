@@ -10,7 +10,7 @@ namespace penstock::exec::cuda {
 
 inline constexpr int32_t kTileRows = 16;
 inline constexpr int32_t kGroupCols = 64;      // columns that a step of a kernel takes
-inline constexpr int32_t kChunkGroups = 8;     // groups whose activations share an exponent, at most
+inline constexpr int32_t kChunkGroups = 8;     // groups of a chunk, at most: whole slots
 inline constexpr int32_t kPassRows = 64;       // activation rows of one multiplication, at most
 inline constexpr int32_t kNoExponent = -1000;  // of a row of zeros
 
@@ -46,9 +46,14 @@ struct TileShape {
   int32_t scale_groups = 0;  // in 64 columns; 0 for kHalf and kFloat
   int32_t slot_bytes = 0;
 
+  bool operator==(const TileShape&) const = default;
+
   constexpr int32_t slot_scales() const { return slot_groups * scale_groups; }  // groups in a slot
-  /// Tensor-core steps that add the biases of a slot: 8 groups each.
-  constexpr int32_t bias_steps() const { return (slot_scales() + 7) / 8; }
+  /// Columns whose activations are summed for the biases: a scale group, or half of one of 64.
+  constexpr int32_t sum_cols() const { return of.group < 32 ? of.group : 32; }
+  constexpr int32_t slot_sums() const { return scale_groups == 0 ? 0 : slot_groups * kGroupCols / sum_cols(); }
+  /// Tensor-core steps that add the biases of a slot: 8 sums each.
+  constexpr int32_t bias_steps() const { return (slot_sums() + 7) / 8; }
   constexpr int32_t code_bytes() const {  // of 16 rows and 64 columns
     return of.kind == TileKind::kFour ? 512 : of.kind == TileKind::kEight ? 1024 : 2048;
   }
@@ -63,17 +68,17 @@ struct TileShape {
 };
 
 /// Activations of the columns of one slot for 8 * column_tiles rows: for each 32 columns, 8 rows of 64 bytes
-/// a column tile, 16-byte pieces swapped as warpgroup instructions want it; for each scale group and row what
-/// the offsets of the codes add to a sum, negated, in float32; the sums of each scale group in float16 pairs
-/// (the sum and what its rounding lost) as fragments for the biases; then the exponent of each row.
+/// a column tile, 16-byte pieces swapped as warpgroup instructions want it; then the sums of sum_cols() of them
+/// in float16 pairs (2^-14 of the sum, and what its rounding lost) as fragments for the biases. 4-bit codes of
+/// columns 8 to 15 of 16 come out 16 times as large, so activations there are stored divided by 16. A row is
+/// under one power of two, whose exponent lies elsewhere.
 struct ActivationSlot {
-  int32_t fragment_bytes = 0, offset_bytes = 0, sum_bytes = 0, bytes = 0;
+  int32_t fragment_bytes = 0, sum_bytes = 0, bytes = 0;
 
   constexpr ActivationSlot(const TileShape& shape, int32_t column_tiles)
       : fragment_bytes(shape.slot_groups * column_tiles * 1024),
-        offset_bytes(shape.slot_scales() * column_tiles * 32),
         sum_bytes(shape.bias_steps() * column_tiles * 256),
-        bytes(fragment_bytes + offset_bytes + sum_bytes + column_tiles * 32) {}
+        bytes(fragment_bytes + sum_bytes) {}
 };
 
 /// A matrix on the device.
@@ -83,7 +88,7 @@ struct TileMatrix {
   float factor = 1;  // of every element, a power of two
 };
 
-/// The layout of a matrix of this class.
-TileShape make_shape(TileClass of, int64_t rows, int64_t cols);
+/// The layout of a matrix of this class. `whole`: one slice, since the products are used at once.
+TileShape make_shape(TileClass of, int64_t rows, int64_t cols, bool whole = false);
 
 }  // namespace penstock::exec::cuda

@@ -111,7 +111,7 @@ int64_t Stack::rows() const {
 DeviceMatrix WeightLoader::load(const Stack& stack) {
   DeviceMatrix out;
   const TileClass of = class_of(*stack.parts.front(), exact_);
-  out.tiles.shape = make_shape(of, stack.rows(), stack.cols());
+  out.tiles.shape = make_shape(of, stack.rows(), stack.cols(), stack.interleaved);
   out.memory = Memory::device(out.tiles.shape.bytes());
   check(cudaMemset(out.memory.as(), 0, out.tiles.shape.bytes()), "clear weights");
   out.tiles.data = out.memory.as<uint8_t>();
