@@ -26,7 +26,8 @@ __device__ inline float power_of_two(int32_t exponent) {
 
 /// Sum j of a slot: columns j % 8 and j % 8 + 8 of a fragment, for the sum as float16 and what that lost.
 __device__ inline void write_sum(uint8_t* sums, int32_t column_tiles, int32_t row, int32_t j, float sum) {
-  uint8_t* at = sums + ((j / 8 * column_tiles + row / 8) * 32 + row % 8 * 4 + j % 8 / 2) * 8 + j % 2 * 2;
+  const int32_t lane = column_tiles == 0 ? j / 8 * 4 : (j / 8 * column_tiles + row / 8) * 32 + row % 8 * 4;
+  uint8_t* at = sums + (lane + j % 8 / 2) * 8 + j % 2 * 2;
   const half high = __float2half_rn(sum * kSumDown);
   *reinterpret_cast<half*>(at) = high;
   *reinterpret_cast<half*>(at + 4) = __float2half_rn(fmaf(sum, kSumDown, -__half2float(high)));
@@ -37,20 +38,18 @@ __device__ inline int32_t divide_small(int32_t n, int32_t by) {
   return by == 4 ? n >> 2 : by == 2 ? n >> 1 : by == 3 ? n * 43691 >> 17 : n;
 }
 
-/// One warp writes 64 columns of one row, times `scale`: lane has columns 2 lane and 2 lane + 1. `group` counts
-/// the matrix's padded columns.
-__device__ inline void write_group(const ActivationOut& out, int32_t row, int32_t group, float2 value,
-                                   float scale) {
-  const TileShape& shape = out.shape;
+/// One warp writes 64 columns of one row, times `scale`: lane has columns 2 lane and 2 lane + 1. `record`: of
+/// the slot, of which they are group `within`.
+__device__ inline void write_columns(const TileShape& shape, int32_t column_tiles, uint8_t* record,
+                                     int32_t row, int32_t within, float2 value, float scale) {
   const int lane = threadIdx.x % 32;
-  const ActivationSlot record(shape, out.column_tiles);
-  const int32_t slot = divide_small(group, shape.slot_groups), within = group - slot * shape.slot_groups;
-  uint8_t* data = out.data + static_cast<size_t>(slot) * record.bytes;
   half2 x = __floats2half2_rn(value.x * scale, value.y * scale);
   const bool shifted = shape.of.kind == TileKind::kFour && lane % 8 >= 4;
   if (shifted) x = __hmul2(x, __float2half2_rn(1.0f / 16));
-  uint8_t* tile = data + ((within * 2 + lane / 16) * out.column_tiles + row / 8) * kActivationTileBytes;
-  *reinterpret_cast<half2*>(tile + activation_piece(row % 8, lane % 16 / 4) + lane % 4 * 4) = x;
+  const int32_t tile = (within * 2 + lane / 16) * max(column_tiles, 1) + row / 8;
+  uint8_t* at = record + tile * activation_tile_bytes(column_tiles) +
+                activation_piece(row % 8, lane % 16 / 4) + lane % 4 * 4;
+  *reinterpret_cast<half2*>(at) = x;
   if (shape.of.kind == TileKind::kHalf) return;
 
   const int32_t width = shape.sum_cols() / 2;  // lanes of a sum: 8 or 16
@@ -58,10 +57,19 @@ __device__ inline void write_group(const ActivationOut& out, int32_t row, int32_
   const float sum = sum_lanes((wide.x + wide.y) * (shifted ? 16.0f : 1.0f), width);
   if ((lane & (width - 1)) != 0) return;
   const int32_t j = within * (kGroupCols / 2 / width) + (width == 16 ? lane / 16 : lane / 8);
-  uint8_t* sums = data + record.fragment_bytes;
-  write_sum(sums, out.column_tiles, row, j, sum);
+  uint8_t* sums = record + ActivationSlot(shape, column_tiles).fragment_bytes;
+  write_sum(sums, column_tiles, row, j, sum);
   if (j == shape.slot_sums() - 1)  // the rest of the step must be finite
-    for (int32_t k = j + 1; k < shape.bias_steps() * 8; ++k) write_sum(sums, out.column_tiles, row, k, 0);
+    for (int32_t k = j + 1; k < shape.bias_steps() * 8; ++k) write_sum(sums, column_tiles, row, k, 0);
+}
+
+/// The same; `group` counts the matrix's padded columns.
+__device__ inline void write_group(const ActivationOut& out, int32_t row, int32_t group, float2 value,
+                                   float scale) {
+  const int32_t slot = divide_small(group, out.shape.slot_groups);
+  write_columns(out.shape, out.column_tiles,
+                out.data + static_cast<size_t>(slot) * ActivationSlot(out.shape, out.column_tiles).bytes, row,
+                group - slot * out.shape.slot_groups, value, scale);
 }
 
 /// Exact mode: [rows, cols] in float32.

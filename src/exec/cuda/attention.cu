@@ -1,8 +1,6 @@
 // The plain attention kernel (any head size, both cache types) and the merge of partial softmaxes.
-#include "exec/cuda/activation_code.h"
-#include "exec/cuda/attention.h"
+#include "exec/cuda/attention_code.h"
 #include "exec/cuda/attention_kernels.h"
-#include "exec/cuda/kv_code.h"
 #include "exec/cuda/launch.h"
 
 namespace penstock::exec::cuda {
@@ -10,7 +8,6 @@ namespace {
 
 constexpr int32_t kThreads = 128;
 constexpr float kLog2E = 1.44269504f;
-constexpr int32_t kEarly = 6;
 
 __device__ float read_kv(const KvLayerPool& pool, const void* data, size_t at) {
   return pool.half_precision ? __half2float(static_cast<const half*>(data)[at])
@@ -78,58 +75,21 @@ __global__ void __launch_bounds__(256) merge_groups(const AttendArguments a, con
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int32_t dim = a.pool.dim, width = a.q_heads * dim;
   const int32_t position = a.pass.positions[token];
-  const int32_t first = first_seen(position, a.window) / kPartitionTokens, last = position / kPartitionTokens;
+  const PieceRange range(a, position);
   const bool padding = a.pass.slots[token] < 0;
   await_previous();
   const auto value = [&](int32_t column) {
     if (column >= width || padding) return 0.0f;
     const size_t row = (static_cast<size_t>(token) * a.q_heads + column / dim) * a.partitions;
     float most = -INFINITY, sum = 0, total = 0;
-    for (int32_t p = first; p <= last; ++p) most = fmaxf(most, a.piece_sums[row + p].x);
-    for (int32_t p = first; p <= last; ++p) {
+    for (int32_t p = range.first; p <= range.last; ++p) most = fmaxf(most, a.piece_sums[row + p].x);
+    for (int32_t p = range.first; p <= range.last; ++p) {
       const float2 piece = a.piece_sums[row + p];
       const float weight = exp2f(piece.x - most);
       sum = fmaf(weight, piece.y, sum);
       total = fmaf(weight, a.pieces[(row + p) * dim + column % dim], total);
     }
     return total / sum;
-  };
-  // One head for the whole warp: lanes share the weights of the pieces.
-  const auto pair = [&](int32_t column) {
-    float2 total = {0, 0};
-    if (column >= width || padding) return total;
-    const size_t row = (static_cast<size_t>(token) * a.q_heads + column / dim) * a.partitions;
-    const float* pieces = a.pieces + row * dim + column % dim;
-    // The first pieces are on their way while their weights are computed.
-    float2 early[kEarly];
-#pragma unroll
-    for (int32_t i = 0; i < kEarly; ++i)
-      early[i] = *reinterpret_cast<const float2*>(pieces + static_cast<size_t>(min(first + i, last)) * dim);
-    float most = -INFINITY, sum = 0;
-    for (int32_t p = first + lane; p <= last; p += 32) most = fmaxf(most, a.piece_sums[row + p].x);
-    most = max_lanes(most);
-    for (int32_t p0 = first; p0 <= last; p0 += 32) {
-      const int32_t n = min(32, last - p0 + 1);
-      float2 own = {0, 0};
-      if (lane < n) {
-        own = a.piece_sums[row + p0 + lane];
-        own.x = exp2f(own.x - most);
-      }
-      const auto add = [&](int32_t i, float2 piece) {
-        const float weight = __shfl_sync(0xffffffffu, own.x, i);
-        sum = fmaf(weight, __shfl_sync(0xffffffffu, own.y, i), sum);
-        total.x = fmaf(weight, piece.x, total.x);
-        total.y = fmaf(weight, piece.y, total.y);
-      };
-      int32_t i = 0;
-      if (p0 == first)
-#pragma unroll
-        for (; i < kEarly; ++i)
-          if (i < n) add(i, early[i]);
-#pragma unroll 8
-      for (; i < n; ++i) add(i, *reinterpret_cast<const float2*>(pieces + static_cast<size_t>(p0 + i) * dim));
-    }
-    return float2{total.x / sum, total.y / sum};
   };
   if (out.shape.of.kind == TileKind::kFloat) {
     const auto column = static_cast<int32_t>(blockIdx.y * blockDim.x + threadIdx.x);
@@ -138,7 +98,11 @@ __global__ void __launch_bounds__(256) merge_groups(const AttendArguments a, con
   }
   const int32_t group = static_cast<int32_t>(blockIdx.y) * 8 + warp, column = group * kGroupCols + lane * 2;
   if (group * kGroupCols >= out.shape.padded_cols()) return;
-  const float2 v = dim % kGroupCols == 0 ? pair(column) : float2{value(column), value(column + 1)};
+  float2 v = {0, 0};
+  if (dim % kGroupCols != 0)
+    v = {value(column), value(column + 1)};
+  else if (column < width && !padding)
+    v = merge_pair(a, token, column, range);
   write_group(out, token, group, v, a.out_scale);
 }
 

@@ -113,7 +113,7 @@ __device__ void copy_slots(const DenseProduct& p, int32_t tiles, int32_t token_b
   }
 }
 
-/// Codes plus their offsets become (code * scale + bias) in float16. `group`: of 64 columns in the slot.
+/// Codes become 2^-14 of (code * scale + bias) in float16. `group`: of 64 columns in the slot.
 template <TileKind K>
 __device__ void scale_fragments(const uint8_t* slot, const TileShape& shape, int32_t group,
                                 uint32_t (&a)[4][4]) {
@@ -122,25 +122,27 @@ __device__ void scale_fragments(const uint8_t* slot, const TileShape& shape, int
     const uint8_t* at = slot + shape.slot_groups * shape.code_bytes();
     const auto* scales = reinterpret_cast<const half2*>(at);
     const auto* biases = reinterpret_cast<const uint2*>(at + shape.slot_scales() * 32);
-    half2 scale[2], bias[2];
+    half2 scale[2][2], bias[2];  // of columns 0 to 7 and 8 to 15 of 16; of rows g and g + 8
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
       if (step * shape.scale_groups % 4 == 0) {
         const int32_t own = group * shape.scale_groups + step * shape.scale_groups / 4;
-        const half2 both = __hmul2(scales[own * 8 + row], __float2half2_rn(1.0f / kScaleUp));
+        const half2 both = scales[own * 8 + row];
+        const half2 high = K == TileKind::kFour ? __hmul2(both, __float2half2_rn(1.0f / 16)) : both;
         uint2 pairs = biases[own / 2 * 8 + row];
-        scale[0] = __low2half2(both);
-        scale[1] = __high2half2(both);
+        scale[0][0] = __low2half2(both);
+        scale[0][1] = __high2half2(both);
+        scale[1][0] = __low2half2(high);
+        scale[1][1] = __high2half2(high);
         const uint32_t pick = own % 2 == 0 ? 0x1010u : 0x3232u;
         pairs = {__byte_perm(pairs.x, 0, pick), __byte_perm(pairs.y, 0, pick)};
-        bias[0] = *reinterpret_cast<const half2*>(&pairs.x);
-        bias[1] = *reinterpret_cast<const half2*>(&pairs.y);
+        bias[0] = __hmul2(*reinterpret_cast<const half2*>(&pairs.x), __float2half2_rn(kSumDown));
+        bias[1] = __hmul2(*reinterpret_cast<const half2*>(&pairs.y), __float2half2_rn(kSumDown));
       }
 #pragma unroll
       for (int f = 0; f < 4; ++f) {
-        const half2 offset = __float2half2_rn(code_offset(K, f < 2 ? 0 : 8));
-        const half2 code = __hsub2(*reinterpret_cast<const half2*>(&a[step][f]), offset);
-        a[step][f] = bits_of(__hfma2(code, scale[f % 2], bias[f % 2]));
+        const half2 code = *reinterpret_cast<const half2*>(&a[step][f]);
+        a[step][f] = bits_of(__hfma2(code, scale[f / 2][f % 2], bias[f % 2]));
       }
     }
   }
@@ -157,7 +159,7 @@ struct SlotReader {
     const int lane = threadIdx.x % 32;
     if (group == 0 && left > 0) ring.wait_full();
     const uint8_t* slot = ring.at() + warp * shape.slot_bytes;
-    read_offset_fragments<K>(slot + group * shape.code_bytes(), lane, a);
+    read_fragments<K>(slot + group * shape.code_bytes(), lane, a);
     scale_fragments<K>(slot, shape, group, a);
     --left;
     if (++group < shape.slot_groups && left != 0) return;
@@ -184,11 +186,12 @@ __device__ void multiply_group(float (&acc)[TOKENS / 2], const uint32_t (&a)[4][
 /// of what the gate makes of them. In shared memory: loads from the device's would wait for the stores ahead.
 template <int TOKENS>
 __device__ void read_scales(const DenseProduct& p, const Tile& tile, float2* scales) {
+  const float factor = p.matrix.shape.scale_groups > 0 ? p.matrix.factor / kSumDown : p.matrix.factor;
   for (int32_t i = static_cast<int32_t>(threadIdx.x % 128); i < TOKENS; i += 128) {
     const int32_t token = tile.token + i;
     float2 scale = {0, 0};
     if (token < p.tokens) {
-      scale.x = power_of(p.x.exponents[token]) * p.matrix.factor;
+      scale.x = power_of(p.x.exponents[token]) * factor;
       if (p.gate.out.data != nullptr) scale.y = power_of(-p.gate.out.exponents[token]);
     }
     scales[i] = scale;

@@ -46,6 +46,19 @@ __global__ void __launch_bounds__(kHeadWarps * 32) finish_head(const HeadsArgume
     biases[i] = bias != nullptr && d < dim ? bias[d] : 0.0f;
   }
   await_previous();
+  // Asked for with the sums: behind them they would be waited for again.
+  constexpr int32_t kTurns = (kMost / 2 + 31) / 32;
+  const bool turns = !is_v && a.rope.cos != nullptr;
+  const int32_t half_dims = turns ? a.rope.dims / 2 : 0;
+  float cosines[kTurns], sines[kTurns];
+#pragma unroll
+  for (int32_t n = 0; n < kTurns; ++n) {
+    const int32_t i = n * 32 + lane;
+    cosines[n] = sines[n] = 0;
+    if (i >= half_dims) continue;
+    cosines[n] = a.rope.cos[static_cast<size_t>(token) * half_dims + i];
+    sines[n] = a.rope.sin[static_cast<size_t>(token) * half_dims + i];
+  }
   for (int32_t d = lane * kWidth; d < dim; d += 32 * kWidth)
     *reinterpret_cast<T*>(x + d) = read_sums<T>(product.sums, token, product.first_column + own * dim + d);
   float squares = 0;
@@ -66,16 +79,16 @@ __global__ void __launch_bounds__(kHeadWarps * 32) finish_head(const HeadsArgume
     }
   }
   __syncwarp();
-  if (!is_v && a.rope.cos != nullptr) {
-    const int32_t half_dims = a.rope.dims / 2;
-    for (int32_t i = lane; i < half_dims; i += 32) {
-      const float cosine = a.rope.cos[static_cast<size_t>(token) * half_dims + i];
-      const float sine = a.rope.sin[static_cast<size_t>(token) * half_dims + i];
+  if (turns) {
+#pragma unroll
+    for (int32_t n = 0; n < kTurns; ++n) {
+      const int32_t i = n * 32 + lane;
+      if (i >= half_dims) continue;
       float& first = x[a.rope.interleaved ? 2 * i : i];
       float& second = x[a.rope.interleaved ? 2 * i + 1 : i + half_dims];
       const float p = first, q = second;
-      first = p * cosine - q * sine;
-      second = q * cosine + p * sine;
+      first = p * cosines[n] - q * sines[n];
+      second = q * cosines[n] + p * sines[n];
     }
     __syncwarp();
   }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/error.h"
 #include "exec/cuda/linear.h"
 #include "exec/cuda/linear_kinds.h"
@@ -46,6 +48,7 @@ LinearArguments arguments_of(const TileMatrix& matrix, const Activations& x, int
   a.factor = matrix.factor;
   if (matrix.shape.scale_groups > 0) a.factor /= kSumDown;
   a.rows = rows;
+  if (x.pieces != nullptr) a.merge = *x.pieces;
   return a;
 }
 
@@ -64,7 +67,15 @@ Partials multiply(const TileMatrix& matrix, const Activations& x, int32_t rows, 
   arguments.out = out;
   run_tiles(arguments, stream);
   return {out, shape.slices, shape.padded_rows(),
-          static_cast<size_t>(column_tiles(rows) * 8) * shape.padded_rows()};
+          static_cast<size_t>(std::max(column_tiles(rows), 1) * 8) * shape.padded_rows()};
+}
+
+bool can_merge(const TileShape& shape, int32_t rows) {
+  const int32_t blocks = (shape.tiles + shape.block_tiles - 1) / shape.block_tiles * shape.slices;
+  // Merging takes long: each warp has 64 columns of one row at most.
+  return shape.of.kind != TileKind::kFloat && blocks <= 132 &&
+         rows * shape.slice_slots() * shape.slot_groups <= shape.block_tiles &&
+         shape.slice_slots() <= stages_of(shape, column_tiles(rows));
 }
 
 void multiply_gated(const TileMatrix& matrix, const Activations& x, int32_t rows, const GateStore& gate,

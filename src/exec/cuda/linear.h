@@ -17,11 +17,15 @@ struct Partials {
   size_t slice_floats = 0;  // from a slice to the next
 };
 
+struct AttendArguments;
+
 /// Prepared activations: an ActivationSlot of each slot for column_tiles(rows), in order (kFloat: [rows, cols]
-/// float32), and the exponents of the rows. kExponents of those may be read.
+/// float32), and the exponents of the rows. kExponents of those may be read. Or pieces of attention that the
+/// multiplication merges itself, where can_merge().
 struct Activations {
   const void* data = nullptr;
   const int32_t* exponents = nullptr;
+  const AttendArguments* pieces = nullptr;
 };
 inline constexpr int32_t kExponents = 2 * kPassRows;
 
@@ -34,9 +38,9 @@ struct GateStore {
   ops::Activation activation = ops::Activation::kSilu;
 };
 
-/// Column tiles (of 8 rows) that are computed for this many rows: 1, 2, 4 or 8.
+/// Column tiles (of 8 rows) of the activations of this many rows: 0 for one row, 1, 2, 4 or 8.
 constexpr int32_t column_tiles(int32_t rows) {
-  return rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
+  return rows == 1 ? 0 : rows <= 8 ? 1 : rows <= 16 ? 2 : rows <= 32 ? 4 : 8;
 }
 
 /// Floats of the partial sums of `shape` for one pass of rows.
@@ -45,6 +49,9 @@ size_t partial_floats(const TileShape& shape);
 /// Returns where the sums lie in `out`.
 Partials multiply(const TileMatrix& matrix, const Activations& x, int32_t rows, float* out,
                   cudaStream_t stream);
+
+/// For so few rows, and a matrix of which every block of threads has one part.
+bool can_merge(const TileShape& shape, int32_t rows);
 
 /// Through the gate instead.
 void multiply_gated(const TileMatrix& matrix, const Activations& x, int32_t rows, const GateStore& gate,

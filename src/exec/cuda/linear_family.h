@@ -6,19 +6,15 @@
 namespace penstock::exec::cuda {
 
 /// `warps`: of a block, those that copy among them.
-template <int NT>
+template <int CT>
 void launch_linear(void (*kernel)(LinearArguments), LinearArguments arguments, int32_t warps,
                    cudaStream_t stream) {
   const TileShape& shape = arguments.shape;
-  // Warpgroup instructions read activations from multiples of 512.
-  const int32_t stage =
-      (ActivationSlot(shape, NT).bytes + shape.block_tiles * shape.slot_bytes + 511) / 512 * 512;
   arguments.row_blocks = (shape.tiles + shape.block_tiles - 1) / shape.block_tiles;
   arguments.units = arguments.row_blocks * shape.slices;
-  const int32_t fitting = (kMaxLinearShared - 1024) / stage;
-  arguments.stages = fitting < kMaxStages ? fitting : kMaxStages;
-  arguments.stage_bytes = stage;
-  const int32_t bytes = arguments.stages * stage + 1024;
+  arguments.stages = stages_of(shape, CT);
+  arguments.stage_bytes = stage_bytes_of(shape, CT);
+  const int32_t bytes = arguments.stages * arguments.stage_bytes + 1024;
   const LaunchShape where{static_cast<unsigned>(arguments.units < 132 ? arguments.units : 132),
                           static_cast<unsigned>(warps * 32),
                           static_cast<size_t>(bytes > kMinLinearShared ? bytes : kMinLinearShared)};
@@ -29,6 +25,7 @@ template <TileKind K, int G>
 struct LinearFamily {
   static void run(const LinearArguments& arguments, int32_t tiles, cudaStream_t stream) {
     const int32_t block = arguments.shape.block_tiles;
+    if (tiles == 0) return launch_linear<0>(linear_tiles<K, G, 0, 1>, arguments, block + 1, stream);
     if (tiles == 1) return launch_linear<1>(linear_tiles<K, G, 1, 1>, arguments, block + 1, stream);
     if (tiles == 2) return launch_linear<2>(linear_tiles<K, G, 2, 1>, arguments, block + 1, stream);
     if (has_warpgroups()) {
@@ -44,8 +41,8 @@ struct LinearFamily {
 
   static void prepare() {
     for (const auto kernel :
-         {linear_tiles<K, G, 1, 1>, linear_tiles<K, G, 2, 1>, linear_tiles<K, G, 4, 2>,
-          linear_tiles<K, G, 8, 2>, linear_groups<K, G, 4, 12>, linear_groups<K, G, 4, 16>,
+         {linear_tiles<K, G, 0, 1>, linear_tiles<K, G, 1, 1>, linear_tiles<K, G, 2, 1>,
+          linear_tiles<K, G, 4, 2>, linear_tiles<K, G, 8, 2>, linear_groups<K, G, 4, 12>, linear_groups<K, G, 4, 16>,
           linear_groups<K, G, 8, 12>, linear_groups<K, G, 8, 16>})
       check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                  cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxLinearShared),

@@ -16,6 +16,7 @@ struct GroupKernel {
   static constexpr int kSteps = K == TileKind::kHalf ? 4 : 4 / kScaleGroups;
   static constexpr int kCodeBytes = K == TileKind::kFour ? 512 : K == TileKind::kEight ? 1024 : 2048;
 
+  static constexpr bool kAhead = AHEAD && K != TileKind::kHalf;
   static constexpr uint64_t kGroupOn = NT * 1024 / 16;  // descriptor of the next group
 
   float acc[NT * 4];
@@ -45,7 +46,7 @@ struct GroupKernel {
 
   /// 16 columns on: 32 bytes within 64, or the next 32 columns.
   __device__ static uint64_t at_step(uint64_t fragments, int k) {
-    return fragments + static_cast<uint64_t>((k / 2 * NT * kActivationTileBytes + k % 2 * 32) / 16);
+    return fragments + static_cast<uint64_t>((k / 2 * NT * activation_tile_bytes(NT) + k % 2 * 32) / 16);
   }
 
   __device__ void add_biases(const uint8_t* slot, int32_t groups, const uint8_t* sums) {
@@ -90,26 +91,64 @@ struct GroupKernel {
     }
   }
 
-  /// The same sums: the next one is started before one is added, and its fragments are made meanwhile.
-  template <int GROUPS>
-  __device__ void add_ahead(const uint8_t* tile, const half2* scales, uint64_t fragments) {
+  /// A slot in the ring.
+  struct Place {
+    const uint8_t *tile, *x;
+    int32_t stage;
+  };
+
+  static __device__ const half2* scales_of(const uint8_t* tile, int32_t groups) {
+    return reinterpret_cast<const half2*>(tile + groups * kCodeBytes) + threadIdx.x % 32 / 4;
+  }
+
+  /// Sums of all slots, each started before the one ahead is added, its fragments made meanwhile; the first of
+  /// a slot before the last of the slot ahead. next(): waits for a slot. release(): of its place.
+  template <int GROUPS, class Next, class Release>
+  __device__ void add_slots(int32_t slots, const ActivationSlot& record, const Next& next,
+                            const Release& release) {
     constexpr int kAll = GROUPS * kScaleGroups;
+    static_assert(kAll % 2 == 0 && GROUPS % 2 == 0);
     const int lane = threadIdx.x % 32;
     uint32_t a[2][4][4];
     float raw[2][NT * 4];
-    read_fragments<K>(tile, lane, a[0]);
-    start(raw[0], a[0], 0, fragments);
+    const auto begin = [&](const Place& place) {
+      read_fragments<K>(place.tile, lane, a[0]);
+      start(raw[0], a[0], 0, activation_descriptor(shared_address(place.x)));
+    };
+    const auto go_on = [&](const Place& place) {
+      const half2* scales = scales_of(place.tile, GROUPS);
+      const uint64_t fragments = activation_descriptor(shared_address(place.x));
 #pragma unroll
-    for (int next = 1; next <= kAll; ++next) {
-      if (next < kAll) {
-        const int group = next / kScaleGroups, s = next % kScaleGroups;
-        if (s == 0) read_fragments<K>(tile + group * kCodeBytes, lane, a[group % 2]);
-        start(raw[next % 2], a[group % 2], s, fragments + static_cast<uint64_t>(group) * kGroupOn);
+      for (int i = 1; i < kAll; ++i) {
+        const int group = i / kScaleGroups, s = i % kScaleGroups;
+        if (s == 0) read_fragments<K>(place.tile + group * kCodeBytes, lane, a[group % 2]);
+        start(raw[i % 2], a[group % 2], s, fragments + static_cast<uint64_t>(group) * kGroupOn);
         wgmma_wait<1>();
-      } else {
-        wgmma_wait<0>();
+        add_scaled(raw[(i - 1) % 2], __half22float2(scales[(i - 1) * 8]));
       }
-      add_scaled(raw[(next - 1) % 2], __half22float2(scales[(next - 1) * 8]));
+    };
+    const auto end = [&](const Place& place) {
+      add_scaled(raw[1], __half22float2(scales_of(place.tile, GROUPS)[(kAll - 1) * 8]));
+      add_biases(place.tile, GROUPS, place.x + record.fragment_bytes);
+      release(place.stage);
+    };
+    // Two slots at a time: an instruction that runs on around a loop would make every one wait.
+    for (int32_t slot = 0; slot < slots; slot += 2) {
+      Place now = next();
+      begin(now);
+      go_on(now);
+      if (slot + 1 == slots) {
+        wgmma_wait<0>();
+        end(now);
+        break;
+      }
+      const Place then = next();
+      begin(then);
+      wgmma_wait<1>();
+      end(now);
+      go_on(then);
+      wgmma_wait<0>();
+      end(then);
     }
   }
 
@@ -117,12 +156,7 @@ struct GroupKernel {
   __device__ void slot(const uint8_t* tile, const TileShape& shape, const ActivationSlot& record,
                        const uint8_t* x) {
     const int32_t groups = GROUPS > 0 ? GROUPS : shape.slot_groups;
-    const auto* scales = reinterpret_cast<const half2*>(tile + groups * kCodeBytes) + threadIdx.x % 32 / 4;
-    const uint64_t fragments = activation_descriptor(shared_address(x));
-    if constexpr (AHEAD && GROUPS > 0 && K != TileKind::kHalf)
-      add_ahead<GROUPS>(tile, scales, fragments);
-    else
-      add_groups<GROUPS>(tile, groups, scales, fragments);
+    add_groups<GROUPS>(tile, groups, scales_of(tile, groups), activation_descriptor(shared_address(x)));
     if constexpr (K != TileKind::kHalf) add_biases(tile, groups, x + record.fragment_bytes);
   }
 
@@ -168,22 +202,36 @@ __global__ void __launch_bounds__(WARPS * 32 + 128, 1) linear_groups(const Linea
     asm volatile("setmaxnreg.inc.sync.aligned.u32 112;");
 
   constexpr int kSlotGroups = most_slot_groups(K);
-  GroupKernel<K, G, NT, NT == 4 || WARPS == 12> kernel;
+  using Kernel = GroupKernel<K, G, NT, NT == 4 || WARPS == 12>;
+  Kernel kernel;
   RingCursor cursor;
   int32_t slice = own.first / a.row_blocks, block = own.first % a.row_blocks;
   for (int32_t unit = own.first; unit < own.last; ++unit) {
     kernel.clear();
-    for (int32_t slot = 0; slot < shape.slice_slots(); ++slot) {
-      barrier_wait(&own.ring.full[cursor.stage], static_cast<uint32_t>(cursor.phase));
-      const uint8_t* x = data + cursor.stage * a.stage_bytes;
-      const uint8_t* tile = x + record.bytes + warp * shape.slot_bytes;
-      if (shape.slot_groups == kSlotGroups)
-        kernel.template slot<kSlotGroups>(tile, shape, record, x);
-      else
-        kernel.template slot<0>(tile, shape, record, x);
-      __syncwarp();
-      if (lane == 0) barrier_arrive(&own.ring.empty[cursor.stage]);
+    const auto next = [&] {
+      const int32_t stage = cursor.stage;
+      barrier_wait(&own.ring.full[stage], static_cast<uint32_t>(cursor.phase));
       cursor.next(a.stages);
+      const uint8_t* x = data + stage * a.stage_bytes;
+      return typename Kernel::Place{x + record.bytes + warp * shape.slot_bytes, x, stage};
+    };
+    const auto release = [&](int32_t stage) {
+      __syncwarp();
+      if (lane == 0) barrier_arrive(&own.ring.empty[stage]);
+    };
+    const bool whole = shape.slot_groups == kSlotGroups;
+    if (Kernel::kAhead && whole && a.stages > 1) {
+      if constexpr (Kernel::kAhead)
+        kernel.template add_slots<kSlotGroups>(shape.slice_slots(), record, next, release);
+    } else {
+      for (int32_t slot = 0; slot < shape.slice_slots(); ++slot) {
+        const auto place = next();
+        if (whole)
+          kernel.template slot<kSlotGroups>(place.tile, shape, record, place.x);
+        else
+          kernel.template slot<0>(place.tile, shape, record, place.x);
+        release(place.stage);
+      }
     }
     const int32_t first_tile = block * shape.block_tiles;
     if (a.gate.data != nullptr) {

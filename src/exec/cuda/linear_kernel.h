@@ -3,6 +3,7 @@
 // kind of tile.
 #pragma once
 
+#include "exec/cuda/attention_code.h"
 #include "exec/cuda/fragment_code.h"
 #include "exec/cuda/gate_store.h"
 #include "exec/cuda/launch.h"
@@ -10,9 +11,6 @@
 namespace penstock::exec::cuda {
 
 inline constexpr int32_t kMaxWarps = 16;
-// More than half of a multiprocessor, or two blocks of one launch would share one while others idle.
-inline constexpr int32_t kMinLinearShared = 116 * 1024, kMaxLinearShared = 220 * 1024;
-
 /// Biases as fragments for the sums of activations, rows g and g + 8: `step` takes 8 sums, of which two in turn
 /// are those of one group of 64. `at`: of the slot, which has so many scale groups.
 template <int G>
@@ -34,8 +32,11 @@ constexpr int32_t bias_steps_of(int32_t scales) {
   return (G == 64 ? scales * 2 + 7 : scales + 7) / 8;
 }
 
-template <TileKind K, int G, int NT, int MT>
+/// CT: column tiles of the activations; of a single row (0) one is computed, whose rows are all that one.
+template <TileKind K, int G, int CT, int MT>
 struct LinearKernel {
+  static constexpr int NT = CT == 0 ? 1 : CT;
+  static constexpr int kTileBytes = activation_tile_bytes(CT);
   static constexpr int kScaleGroups = K == TileKind::kHalf ? 0 : kGroupCols / G;  // in 64 columns
   static constexpr int kSteps = K == TileKind::kHalf ? 4 : 4 / kScaleGroups;  // of 16 columns under one scale
   static constexpr int kCodeBytes = K == TileKind::kFour ? 512 : K == TileKind::kEight ? 1024 : 2048;
@@ -76,7 +77,7 @@ struct LinearKernel {
 #pragma unroll
         for (int pair = 0; pair < 2; ++pair) {
           uint32_t own[4];
-          load_matrices(fragments + (pair * NT + n + c) * kActivationTileBytes, own);
+          load_matrices(fragments + (pair * NT + n + c) * kTileBytes, own);
           b[c][pair * 2][0] = own[0];
           b[c][pair * 2][1] = own[1];
           b[c][pair * 2 + 1][0] = own[2];
@@ -134,7 +135,7 @@ struct LinearKernel {
       }
 #pragma unroll
       for (int n = 0; n < NT; ++n) {
-        const uint2 b = reinterpret_cast<const uint2*>(sums)[(i * NT + n) * 32 + lane];
+        const uint2 b = reinterpret_cast<const uint2*>(sums)[CT == 0 ? i * 4 + lane % 4 : (i * NT + n) * 32 + lane];
 #pragma unroll
         for (int m = 0; m < MT; ++m) mma(acc[m][n], a[m], b.x, b.y);
       }
@@ -147,10 +148,10 @@ struct LinearKernel {
                        const ActivationSlot& record, const uint8_t* x) {
     const int32_t groups = GROUPS > 0 ? GROUPS : shape.slot_groups;
     const int lane = threadIdx.x % 32;
-    const uint8_t* fragments = x + activation_piece(lane % 8, lane / 8);
+    const uint8_t* fragments = x + activation_piece(CT == 0 ? 0 : lane % 8, lane / 8);
 #pragma unroll(GROUPS == 0 || NT >= 4 ? 1 : NT == 2 ? 2 : 4)
     for (int32_t group = 0; group < groups; ++group)
-      step(tiles, group, groups, fragments + group * NT * 1024);
+      step(tiles, group, groups, fragments + group * NT * 2 * kTileBytes);
     if constexpr (K != TileKind::kHalf) add_biases(tiles, groups, x + record.fragment_bytes);
   }
 
@@ -176,14 +177,34 @@ struct LinearKernel {
   }
 };
 
-template <TileKind K, int G, int NT, int MT>
+/// The activations of a slice, all in the ring at once, become the merged pieces of attention.
+template <int CT>
+__device__ void merge_rows(const LinearArguments& a, int32_t slice, uint8_t* ring, int32_t warp,
+                           int32_t warps) {
+  const TileShape& shape = a.shape;
+  const int32_t groups = shape.slice_slots() * shape.slot_groups, lane = threadIdx.x % 32;
+  const int32_t width = a.merge.q_heads * a.merge.pool.dim;
+  await_previous();
+  for (int32_t job = warp; job < groups * a.rows; job += warps) {
+    const int32_t row = job / groups, own = job - row * groups, slot = divide_small(own, shape.slot_groups);
+    const int32_t column = (slice * groups + own) * kGroupCols + lane * 2;
+    float2 v = {0, 0};
+    if (column < width && a.merge.pass.slots[row] >= 0)
+      v = merge_pair(a.merge, row, column, PieceRange(a.merge, a.merge.pass.positions[row]));
+    write_columns(shape, CT, ring + slot * a.stage_bytes, row, own - slot * shape.slot_groups, v,
+                  a.merge.out_scale);
+  }
+}
+
+template <TileKind K, int G, int CT, int MT>
 __global__ void __launch_bounds__(kMaxWarps / MT * 32 + 32, 1) linear_tiles(const LinearArguments a) {
+  constexpr int NT = CT == 0 ? 1 : CT;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ uint64_t barriers[2 * kMaxStages];
   __shared__ __align__(16) int32_t exponents[kExponents];
   __shared__ float sums[kMaxWarps * NT * 8];
   const TileShape& shape = a.shape;
-  const ActivationSlot record(shape, NT);
+  const ActivationSlot record(shape, CT);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = static_cast<int>(blockDim.x / 32) - 1;
   const RingBlock own(a, shared, exponents, barriers, record.bytes, warps);
   if (warp == warps) {
@@ -191,8 +212,13 @@ __global__ void __launch_bounds__(kMaxWarps / MT * 32 + 32, 1) linear_tiles(cons
     return;
   }
 
+  if constexpr (NT == 1)
+    if (a.merge.pieces != nullptr) {
+      merge_rows<CT>(a, own.first / a.row_blocks, shared, warp, warps);
+      await_readers(warps * 32);
+    }
   constexpr int kSlotGroups = most_slot_groups(K);
-  LinearKernel<K, G, NT, MT> kernel;
+  LinearKernel<K, G, CT, MT> kernel;
   RingCursor cursor;
   int32_t slice = own.first / a.row_blocks, block = own.first % a.row_blocks;
   for (int32_t unit = own.first; unit < own.last; ++unit) {
@@ -215,10 +241,10 @@ __global__ void __launch_bounds__(kMaxWarps / MT * 32 + 32, 1) linear_tiles(cons
     if (a.gate.data != nullptr) {
 #pragma unroll
       for (int m = 0; m < MT; ++m)
-        gate_tile<NT>(a, exponents, first_tile + warp * MT + m, kernel.acc[m],
+        gate_tile<CT>(a, exponents, first_tile + warp * MT + m, kernel.acc[m],
                       sums + (warp * MT + m) * NT * 8);
       await_readers(warps * 32);
-      add_tile_sums<NT>(a, first_tile, sums, static_cast<int32_t>(threadIdx.x), warps * 32);
+      add_tile_sums<CT>(a, first_tile, sums, static_cast<int32_t>(threadIdx.x), warps * 32);
       await_readers(warps * 32);
     } else {
       kernel.store(a.out + static_cast<size_t>(slice) * (NT * 8) * shape.padded_rows(), a,

@@ -150,8 +150,8 @@ void Network::load_operation(const ops::Operation& operation, const ops::WeightT
 void Network::allocate_gated(const TileShape& shape) {
   if (gated_shape_.cols != 0) return;
   gated_shape_ = shape;
-  for (int32_t i = 0; i < 4; ++i) {
-    gated_[i] = Memory::device(activation_bytes(shape, 1 << i));
+  for (int32_t i = 0; i < 5; ++i) {
+    gated_[i] = Memory::device(activation_bytes(shape, (1 << i) / 2));
     check(cudaMemset(gated_[i].as(), 0, gated_[i].bytes()), "clear");
   }
 }
@@ -313,6 +313,11 @@ void Network::run(const Attend& op) {
   a.softcap = op.op.softcap;
   a.out_scale = std::exp2(static_cast<float>(-op.exponent));
   attend(a, shape_.tokens, stream_);
+  if (a.pool.dim % kGroupCols == 0 && can_merge(op.output, shape_.tokens)) {
+    attended_ = a;
+    x_ = {nullptr, op.exponents, &attended_};
+    return;
+  }
   ActivationOut out = activations(op.output, 0, shape_.tokens);
   out.exponents = nullptr;
   merge_pieces(a, out, shape_.tokens, stream_);
@@ -334,7 +339,7 @@ void Network::run(const Mlp& op) {
   prepare(op.norm, op.input.outputs, tokens, nullptr, op.gated ? op.gate_bound : 0);
   if (op.gated) {
     const int32_t tiles = column_tiles(tokens);
-    uint8_t* out = gated_[tiles == 8 ? 3 : tiles / 2].as<uint8_t>();
+    uint8_t* out = gated_[tiles == 8 ? 4 : tiles == 4 ? 3 : tiles].as<uint8_t>();
     multiply_gated(*op.input.matrices[0], normed(0), tokens, {out, op.down.matrix->shape, op.op.activation},
                    stream_);
     return project(op.down, {out, gate_exponents});
@@ -356,8 +361,18 @@ void Network::run(const Mlp& op) {
 void Network::run(const Head& op) {
   if (shape_.logit_rows == 0) return;
   prepare(op.norm, {op.matrix->shape}, shape_.logit_rows, inputs()->logit_tokens);
-  const Partials sums = normed_product(*op.matrix, 0, shape_.logit_rows, 0);
-  finish_logits(sums, op.op.softcap, logits_.as<float>(), shape_.logit_rows, plan_.vocab, stream_);
+  finish(op, shape_.logit_rows, logits_.as<float>());
+}
+
+/// Products that are logits as they come are stored as such.
+void Network::finish(const Head& op, int32_t rows, float* logits) {
+  const TileShape& shape = op.matrix->shape;
+  const int32_t width = shape.of.kind == TileKind::kFloat ? shape.rows : shape.padded_rows();
+  if (shape.slices == 1 && width == plan_.vocab && op.op.softcap <= 0) {
+    multiply(*op.matrix, normed(0), rows, logits, stream_);
+    return;
+  }
+  finish_logits(normed_product(*op.matrix, 0, rows, 0), op.op.softcap, logits, rows, plan_.vocab, stream_);
 }
 
 }  // namespace penstock::exec::cuda

@@ -131,6 +131,7 @@ class Network {
   Activations normed(int32_t index) const;
   void allocate_gated(const TileShape& shape);
   void project(const Project& op, const Activations& x);
+  void finish(const Head& op, int32_t rows, float* logits);
   HeadsArguments heads_of(const AttnIn& op, const std::vector<Partials>& sums) const;
   void turn_tables(PassView view, int32_t tokens);
 
@@ -165,7 +166,7 @@ class Network {
   Memory inputs_, last_tokens_, tables_memory_, hidden_, exponents_, q_, pieces_, piece_sums_, logits_,
       rope_memory_;
   Memory activations_[kMaxOutputs], sums_[kMaxOutputs + 1];
-  Memory gated_[4];  // what gates store, for 1, 2, 4 and 8 column tiles; padding is never written
+  Memory gated_[5];  // what gates store, for 0, 1, 2, 4 and 8 column tiles; padding is never written
   TileShape gated_shape_;
   BlockTables tables_;
   int32_t max_partitions_ = 1;
@@ -184,6 +185,7 @@ class Network {
   cudaStream_t stream_ = nullptr;
   Partials pending_;
   const Project* pending_of_ = nullptr;
+  AttendArguments attended_;
   Activations x_;  // of the projection that comes next
 };
 

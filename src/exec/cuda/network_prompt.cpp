@@ -171,9 +171,7 @@ void Network::run_prompt(const Head& op) {
     pending_ = pending;
     pending_of_ = pending_of;
     prepare(op.norm, {op.matrix->shape}, rows, tokens_of + first);
-    finish_logits(normed_product(*op.matrix, 0, rows, 0), op.op.softcap,
-                  prompt_logits_ + static_cast<size_t>(first) * static_cast<size_t>(plan_.vocab), rows,
-                  plan_.vocab, stream_);
+    finish(op, rows, prompt_logits_ + static_cast<size_t>(first) * static_cast<size_t>(plan_.vocab));
   }
 }
 

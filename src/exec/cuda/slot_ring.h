@@ -2,8 +2,8 @@
 // to the others. Device code.
 #pragma once
 
+#include "exec/cuda/attention.h"
 #include "exec/cuda/device_code.h"
-#include "exec/cuda/linear.h"
 #include "exec/cuda/tile_code.h"
 
 namespace penstock::exec::cuda {
@@ -20,7 +20,20 @@ struct LinearArguments {
   float factor = 1;
   int32_t rows = 0, row_blocks = 0, units = 0, stages = 0, stage_bytes = 0;
   GateStore gate;
+  AttendArguments merge;  // pieces null: the activations are prepared
 };
+
+// More than half of a multiprocessor, or two blocks of one launch would share one while others idle.
+inline constexpr int32_t kMinLinearShared = 116 * 1024, kMaxLinearShared = 220 * 1024;
+
+/// Bytes of a place of the ring: warpgroup instructions read activations from multiples of 512.
+inline int32_t stage_bytes_of(const TileShape& shape, int32_t column_tiles) {
+  return (ActivationSlot(shape, column_tiles).bytes + shape.block_tiles * shape.slot_bytes + 511) / 512 * 512;
+}
+inline int32_t stages_of(const TileShape& shape, int32_t column_tiles) {
+  const int32_t fitting = (kMaxLinearShared - 1024) / stage_bytes_of(shape, column_tiles);
+  return fitting < kMaxStages ? fitting : kMaxStages;
+}
 
 /// The places of a ring in turn, and the phase of their barriers.
 struct RingCursor {
@@ -70,6 +83,7 @@ __device__ inline void fill_ring(const LinearArguments& a, const RingBlock& own)
   const int32_t first = own.first, last = own.last;
   const TileShape& shape = a.shape;
   const int32_t slots = shape.slice_slots(), total = (last - first) * slots;
+  const uint32_t x_bytes = a.merge.pieces != nullptr ? 0 : static_cast<uint32_t>(ring.x_bytes);
   int32_t slice = first / a.row_blocks, block = first % a.row_blocks, left = 0, issued = 0;
   const uint8_t* from = nullptr;
   uint32_t bytes = 0;
@@ -88,7 +102,7 @@ __device__ inline void fill_ring(const LinearArguments& a, const RingBlock& own)
     }
     uint64_t* full = &ring.full[cursor.stage];
     if (issued >= a.stages) barrier_wait(&ring.empty[cursor.stage], cursor.phase ^ 1);
-    barrier_expect(full, bytes + static_cast<uint32_t>(ring.x_bytes) + (issued == 0 ? kExponentBytes : 0));
+    barrier_expect(full, bytes + x_bytes + (issued == 0 ? kExponentBytes : 0));
     bulk_copy(ring.data + cursor.stage * ring.stage_bytes + ring.x_bytes, from, bytes, full);
     from += bytes;
     --left;
@@ -103,8 +117,9 @@ __device__ inline void fill_ring(const LinearArguments& a, const RingBlock& own)
   const uint8_t* x = a.x + static_cast<size_t>(first / a.row_blocks) * slots * ring.x_bytes;
   for (int32_t i = 0; i < total; ++i) {
     if (i == issued) issue_weights();
+    if (x_bytes == 0) continue;
     bulk_copy(ring.data + x_cursor.stage * ring.stage_bytes, x + static_cast<size_t>(x_slot) * ring.x_bytes,
-              static_cast<uint32_t>(ring.x_bytes), &ring.full[x_cursor.stage]);
+              x_bytes, &ring.full[x_cursor.stage]);
     x_cursor.next(a.stages);
     if (++x_slot < slots) continue;
     x_slot = 0;

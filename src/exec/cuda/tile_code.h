@@ -95,8 +95,10 @@ __device__ inline void read_offset_fragments(const uint8_t* codes, int lane, uin
 /// 2^-14.
 inline constexpr float kScaleUp = 1024.0f, kSumDown = 0x1p-14f;
 
-/// Activations of 8 rows and 32 columns: byte of 16-byte piece `piece` of a row.
-inline constexpr int32_t kActivationTileBytes = 512;
+/// Activations of 32 columns: bytes of 8 rows (column_tiles 0: of one), and of 16-byte piece `piece` of a row.
+constexpr int32_t activation_tile_bytes(int32_t column_tiles) {
+  return column_tiles == 0 ? 64 : 512;
+}
 __device__ inline int32_t activation_piece(int32_t row, int32_t piece) {
   return row * 64 + (piece ^ (row / 2)) * 16;
 }

@@ -71,13 +71,14 @@ struct TileShape {
 /// a column tile, 16-byte pieces swapped as warpgroup instructions want it; then the sums of sum_cols() of them
 /// in float16 pairs (2^-14 of the sum, and what its rounding lost) as fragments for the biases. 4-bit codes of
 /// columns 8 to 15 of 16 come out 16 times as large, so activations there are stored divided by 16. A row is
-/// under one power of two, whose exponent lies elsewhere.
+/// under one power of two, whose exponent lies elsewhere. No column tiles: a single row, 64 bytes for each 32
+/// columns and the sums of that row alone.
 struct ActivationSlot {
   int32_t fragment_bytes = 0, sum_bytes = 0, bytes = 0;
 
   constexpr ActivationSlot(const TileShape& shape, int32_t column_tiles)
-      : fragment_bytes(shape.slot_groups * column_tiles * 1024),
-        sum_bytes(shape.bias_steps() * column_tiles * 256),
+      : fragment_bytes(shape.slot_groups * (column_tiles == 0 ? 128 : column_tiles * 1024)),
+        sum_bytes(shape.bias_steps() * (column_tiles == 0 ? 32 : column_tiles * 256)),
         bytes(fragment_bytes + sum_bytes) {}
 };
 
