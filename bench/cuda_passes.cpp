@@ -1,7 +1,7 @@
 // Times the kernels of the CUDA executor without the engine, on a model of random weights:
-// cuda_passes [--shape 8b|1.5b] [--linears [--copies N]] [--pass TOKENS:CONTEXT]... [--profile]. Few copies of a
-// matrix stay in the cache. A pass is one token of each of TOKENS sequences at position CONTEXT with its logits,
-// replayed as a graph; --profile runs each once without a graph, for a profiler that reads kernels.
+// cuda_passes [--shape 8b|1.5b] [--linears [--copies N]] [--pass TOKENS:CONTEXT]... [--profile]. Few copies
+// of a matrix stay in the cache. A pass is one token of each of TOKENS sequences at position CONTEXT with its
+// logits, replayed as a graph; --profile runs each once without a graph, for a profiler that reads kernels.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -60,7 +60,7 @@ void measure_linears(const bench::RandomModel& model, size_t copies_wanted) {
       cudaGraph_t graph = nullptr;
       cudaGraphExec_t exec = nullptr;
       cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-      for (const auto& copy : copies) 
+      for (const auto& copy : copies)
         cuda::multiply(copy.tiles, {x.as(), exponents.as<int32_t>()}, rows, out.as<float>(), stream);
       cuda::check(cudaStreamEndCapture(stream, &graph), "capture");
       cuda::check(cudaGraphInstantiate(&exec, graph, 0), "instantiate");

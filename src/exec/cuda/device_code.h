@@ -38,8 +38,8 @@ __device__ inline uint32_t address_in(uint32_t address, int32_t rank) {
   return out;
 }
 __device__ inline void store_in(uint32_t address, float4 value) {
-  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(value.x),
-               "f"(value.y), "f"(value.z), "f"(value.w)
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(value.x), "f"(value.y),
+               "f"(value.z), "f"(value.w)
                : "memory");
 }
 

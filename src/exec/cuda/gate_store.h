@@ -16,7 +16,8 @@ __device__ void gate_tile_as(const LinearArguments& a, const int32_t* exponents,
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const TileShape& shape = a.gate.shape;
   const ActivationSlot record(shape, CT);
-  const int32_t slot = divide_small(tile / 8, shape.slot_groups), within = tile / 8 - slot * shape.slot_groups;
+  const int32_t slot = divide_small(tile / 8, shape.slot_groups),
+                within = tile / 8 - slot * shape.slot_groups;
   uint8_t* out = a.gate.data + static_cast<size_t>(slot) * record.bytes +
                  (within * 2 + tile % 8 / 4) * NT * kTileBytes + activation_piece(g, tile % 4) + t * 4;
   const bool shifted = shape.of.kind == TileKind::kFour && tile % 2 == 1;
@@ -68,7 +69,8 @@ __device__ void add_tile_sums(const LinearArguments& a, int32_t first_tile, cons
     for (int32_t k = 0; k < together; ++k) sum += sums[(first + k) * NT * 8 + row];
     const int32_t tile = first_tile + first, slot = divide_small(tile / 8, shape.slot_groups);
     const int32_t j = (tile - slot * shape.slot_groups * 8) / together;
-    write_sum(a.gate.data + static_cast<size_t>(slot) * record.bytes + record.fragment_bytes, CT, row, j, sum);
+    write_sum(a.gate.data + static_cast<size_t>(slot) * record.bytes + record.fragment_bytes, CT, row, j,
+              sum);
   }
 }
 

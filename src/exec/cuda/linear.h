@@ -19,9 +19,9 @@ struct Partials {
 
 struct AttendArguments;
 
-/// Prepared activations: an ActivationSlot of each slot for column_tiles(rows), in order (kFloat: [rows, cols]
-/// float32), and the exponents of the rows. kExponents of those may be read. Or pieces of attention that the
-/// multiplication merges itself, where can_merge().
+/// Prepared activations: an ActivationSlot of each slot for column_tiles(rows), in order (kFloat: [rows,
+/// cols] float32), and the exponents of the rows. kExponents of those may be read. Or pieces of attention
+/// that the multiplication merges itself, where can_merge().
 struct Activations {
   const void* data = nullptr;
   const int32_t* exponents = nullptr;
@@ -29,8 +29,8 @@ struct Activations {
 };
 inline constexpr int32_t kExponents = 2 * kPassRows;
 
-/// Where the products of a matrix of 8 gate and 8 up rows in turn become activation(gate) * up, prepared for a
-/// matrix of this shape, whose padding nobody writes. The exponents of its rows stand behind those of the
+/// Where the products of a matrix of 8 gate and 8 up rows in turn become activation(gate) * up, prepared for
+/// a matrix of this shape, whose padding nobody writes. The exponents of its rows stand behind those of the
 /// activations.
 struct GateStore {
   uint8_t* data = nullptr;  // null: nothing of this

@@ -42,8 +42,8 @@ struct LinearFamily {
   static void prepare() {
     for (const auto kernel :
          {linear_tiles<K, G, 0, 1>, linear_tiles<K, G, 1, 1>, linear_tiles<K, G, 2, 1>,
-          linear_tiles<K, G, 4, 2>, linear_tiles<K, G, 8, 2>, linear_groups<K, G, 4, 12>, linear_groups<K, G, 4, 16>,
-          linear_groups<K, G, 8, 12>, linear_groups<K, G, 8, 16>})
+          linear_tiles<K, G, 4, 2>, linear_tiles<K, G, 8, 2>, linear_groups<K, G, 4, 12>,
+          linear_groups<K, G, 4, 16>, linear_groups<K, G, 8, 12>, linear_groups<K, G, 8, 16>})
       check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                  cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxLinearShared),
             "shared memory");

@@ -101,8 +101,8 @@ struct GroupKernel {
     return reinterpret_cast<const half2*>(tile + groups * kCodeBytes) + threadIdx.x % 32 / 4;
   }
 
-  /// Sums of all slots, each started before the one ahead is added, its fragments made meanwhile; the first of
-  /// a slot before the last of the slot ahead. next(): waits for a slot. release(): of its place.
+  /// Sums of all slots, each started before the one ahead is added, its fragments made meanwhile; the first
+  /// of a slot before the last of the slot ahead. next(): waits for a slot. release(): of its place.
   template <int GROUPS, class Next, class Release>
   __device__ void add_slots(int32_t slots, const ActivationSlot& record, const Next& next,
                             const Release& release) {

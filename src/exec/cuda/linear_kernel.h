@@ -11,8 +11,8 @@
 namespace penstock::exec::cuda {
 
 inline constexpr int32_t kMaxWarps = 16;
-/// Biases as fragments for the sums of activations, rows g and g + 8: `step` takes 8 sums, of which two in turn
-/// are those of one group of 64. `at`: of the slot, which has so many scale groups.
+/// Biases as fragments for the sums of activations, rows g and g + 8: `step` takes 8 sums, of which two in
+/// turn are those of one group of 64. `at`: of the slot, which has so many scale groups.
 template <int G>
 __device__ uint2 read_biases(const uint8_t* at, int32_t scales, int32_t step) {
   const int lane = threadIdx.x % 32, t = lane % 4;
@@ -135,7 +135,8 @@ struct LinearKernel {
       }
 #pragma unroll
       for (int n = 0; n < NT; ++n) {
-        const uint2 b = reinterpret_cast<const uint2*>(sums)[CT == 0 ? i * 4 + lane % 4 : (i * NT + n) * 32 + lane];
+        const uint2 b =
+            reinterpret_cast<const uint2*>(sums)[CT == 0 ? i * 4 + lane % 4 : (i * NT + n) * 32 + lane];
 #pragma unroll
         for (int m = 0; m < MT; ++m) mma(acc[m][n], a[m], b.x, b.y);
       }

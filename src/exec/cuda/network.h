@@ -124,8 +124,8 @@ class Network {
   void run(const Mlp& op);
   void run(const Head& op);
   ResidualNorm take_pending(const Norm& norm);
-  void prepare(const Norm& norm, const std::vector<TileShape>& outputs, int32_t rows, const int32_t* tokens_of,
-               float gate_bound = 0);
+  void prepare(const Norm& norm, const std::vector<TileShape>& outputs, int32_t rows,
+               const int32_t* tokens_of, float gate_bound = 0);
   Partials normed_product(const TileMatrix& matrix, int32_t input, int32_t rows, int32_t buffer);
   ActivationOut activations(const TileShape& shape, int32_t index, int32_t rows) const;
   Activations normed(int32_t index) const;

@@ -21,7 +21,8 @@ std::vector<TileShape> shapes_of(const models::Plan& plan, const ops::WeightTabl
     Stack stack;
     for (const ops::WeightId id : ids) stack.parts.push_back(&weights[static_cast<size_t>(id)]);
     stack.interleaved = interleaved;
-    shapes.push_back(make_shape(class_of(*stack.parts.front(), exact), stack.rows(), stack.cols(), interleaved));
+    shapes.push_back(
+        make_shape(class_of(*stack.parts.front(), exact), stack.rows(), stack.cols(), interleaved));
   };
   const auto same = [&](ops::WeightId a, ops::WeightId b) {
     return class_of(weights[static_cast<size_t>(a)], exact) ==

@@ -7,18 +7,6 @@
 
 namespace penstock::exec::cuda {
 
-/// What read_offset_fragments adds to the codes of a column.
-__device__ inline float code_offset(TileKind kind, int32_t col) {
-  return kind == TileKind::kFour && col % 16 >= 8 ? 64.0f : 1024.0f;
-}
-
-/// (word & mask) | bits in one instruction: two constants are two instructions to the compiler.
-__device__ inline uint32_t mask_or(uint32_t word, uint32_t mask, uint32_t bits) {
-  uint32_t out;
-  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(out) : "r"(word), "r"(mask), "r"(bits));
-  return out;
-}
-
 /// Fragments of 16 rows and 64 columns in float16: values (kHalf), or 2^-24 of the codes (their bits are the
 /// code's), 2^-20 of 4-bit ones in columns 8 to 15 of 16.
 template <TileKind K>
@@ -59,43 +47,12 @@ __device__ inline void read_fragments(const uint8_t* codes, int lane, uint32_t (
   }
 }
 
-/// The same with codes as code plus code_offset.
-template <TileKind K>
-__device__ inline void read_offset_fragments(const uint8_t* codes, int lane, uint32_t (&a)[4][4]) {
-  if constexpr (K == TileKind::kFour) {
-    const uint4 words = reinterpret_cast<const uint4*>(codes)[lane];
-    const uint32_t word[4] = {words.x, words.y, words.z, words.w};
-#pragma unroll
-    for (int step = 0; step < 4; ++step) {
-      const uint32_t high = word[step] >> 8;
-      a[step][0] = mask_or(word[step], 0x000f000fu, 0x64006400u);
-      a[step][1] = mask_or(high, 0x000f000fu, 0x64006400u);
-      a[step][2] = mask_or(word[step], 0x00f000f0u, 0x54005400u);
-      a[step][3] = mask_or(high, 0x00f000f0u, 0x54005400u);
-    }
-  } else if constexpr (K == TileKind::kEight) {
-#pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {
-      const uint4 words = reinterpret_cast<const uint4*>(codes)[pair * 32 + lane];
-      const uint32_t word[4] = {words.x, words.y, words.z, words.w};
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          a[pair * 2 + half][i * 2] = __byte_perm(word[half * 2 + i], 0x64646464u, 0x4140);
-          a[pair * 2 + half][i * 2 + 1] = __byte_perm(word[half * 2 + i], 0x64646464u, 0x4342);
-        }
-    }
-  } else {
-    read_fragments<K>(codes, lane, a);
-  }
-}
-
-/// Scales are stored as 2^10 of their values: products of codes are 2^-24 of what they are, sums of activations
-/// 2^-14.
+/// Scales are stored as 2^10 of their values: products of codes are 2^-24 of what they are, sums of
+/// activations 2^-14.
 inline constexpr float kScaleUp = 1024.0f, kSumDown = 0x1p-14f;
 
-/// Activations of 32 columns: bytes of 8 rows (column_tiles 0: of one), and of 16-byte piece `piece` of a row.
+/// Activations of 32 columns: bytes of 8 rows (column_tiles 0: of one), and of 16-byte piece `piece` of a
+/// row.
 constexpr int32_t activation_tile_bytes(int32_t column_tiles) {
   return column_tiles == 0 ? 64 : 512;
 }

@@ -51,7 +51,9 @@ struct TileShape {
   constexpr int32_t slot_scales() const { return slot_groups * scale_groups; }  // groups in a slot
   /// Columns whose activations are summed for the biases: a scale group, or half of one of 64.
   constexpr int32_t sum_cols() const { return of.group < 32 ? of.group : 32; }
-  constexpr int32_t slot_sums() const { return scale_groups == 0 ? 0 : slot_groups * kGroupCols / sum_cols(); }
+  constexpr int32_t slot_sums() const {
+    return scale_groups == 0 ? 0 : slot_groups * kGroupCols / sum_cols();
+  }
   /// Tensor-core steps that add the biases of a slot: 8 sums each.
   constexpr int32_t bias_steps() const { return (slot_sums() + 7) / 8; }
   constexpr int32_t code_bytes() const {  // of 16 rows and 64 columns
@@ -68,11 +70,11 @@ struct TileShape {
 };
 
 /// Activations of the columns of one slot for 8 * column_tiles rows: for each 32 columns, 8 rows of 64 bytes
-/// a column tile, 16-byte pieces swapped as warpgroup instructions want it; then the sums of sum_cols() of them
-/// in float16 pairs (2^-14 of the sum, and what its rounding lost) as fragments for the biases. 4-bit codes of
-/// columns 8 to 15 of 16 come out 16 times as large, so activations there are stored divided by 16. A row is
-/// under one power of two, whose exponent lies elsewhere. No column tiles: a single row, 64 bytes for each 32
-/// columns and the sums of that row alone.
+/// a column tile, 16-byte pieces swapped as warpgroup instructions want it; then the sums of sum_cols() of
+/// them in float16 pairs (2^-14 of the sum, and what its rounding lost) as fragments for the biases. 4-bit
+/// codes of columns 8 to 15 of 16 come out 16 times as large, so activations there are stored divided by 16.
+/// A row is under one power of two, whose exponent lies elsewhere. No column tiles: a single row, 64 bytes
+/// for each 32 columns and the sums of that row alone.
 struct ActivationSlot {
   int32_t fragment_bytes = 0, sum_bytes = 0, bytes = 0;
 
