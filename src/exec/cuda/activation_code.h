@@ -38,10 +38,13 @@ __device__ inline int32_t divide_small(int32_t n, int32_t by) {
   return by == 4 ? n >> 2 : by == 2 ? n >> 1 : by == 3 ? n * 43691 >> 17 : n;
 }
 
-/// One warp writes 64 columns of one row, times `scale`: lane has columns 2 lane and 2 lane + 1. `record`: of
-/// the slot, of which they are group `within`.
-__device__ inline void write_columns(const TileShape& shape, int32_t column_tiles, uint8_t* record,
-                                     int32_t row, int32_t within, float2 value, float scale) {
+/// One warp writes 64 columns of one row, times `scale`: lane has columns 2 lane and 2 lane + 1. `slot`: the
+/// record of a slot alone, of which they are group `within`.
+__device__ inline void write_columns(const ActivationOut& slot, int32_t row, int32_t within, float2 value,
+                                     float scale) {
+  const TileShape& shape = slot.shape;
+  const int32_t column_tiles = slot.column_tiles;
+  uint8_t* record = slot.data;
   const int lane = threadIdx.x % 32;
   half2 x = __floats2half2_rn(value.x * scale, value.y * scale);
   const bool shifted = shape.of.kind == TileKind::kFour && lane % 8 >= 4;
@@ -67,9 +70,9 @@ __device__ inline void write_columns(const TileShape& shape, int32_t column_tile
 __device__ inline void write_group(const ActivationOut& out, int32_t row, int32_t group, float2 value,
                                    float scale) {
   const int32_t slot = divide_small(group, out.shape.slot_groups);
-  write_columns(out.shape, out.column_tiles,
-                out.data + static_cast<size_t>(slot) * ActivationSlot(out.shape, out.column_tiles).bytes, row,
-                group - slot * out.shape.slot_groups, value, scale);
+  ActivationOut own = out;
+  own.data += static_cast<size_t>(slot) * ActivationSlot(out.shape, out.column_tiles).bytes;
+  write_columns(own, row, group - slot * out.shape.slot_groups, value, scale);
 }
 
 /// Exact mode: [rows, cols] in float32.

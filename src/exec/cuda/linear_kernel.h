@@ -192,7 +192,7 @@ __device__ void merge_rows(const LinearArguments& a, int32_t slice, uint8_t* rin
     float2 v = {0, 0};
     if (column < width && a.merge.pass.slots[row] >= 0)
       v = merge_pair(a.merge, row, column, PieceRange(a.merge, a.merge.pass.positions[row]));
-    write_columns(shape, CT, ring + slot * a.stage_bytes, row, own - slot * shape.slot_groups, v,
+    write_columns({ring + slot * a.stage_bytes, nullptr, shape, CT}, row, own - slot * shape.slot_groups, v,
                   a.merge.out_scale);
   }
 }
