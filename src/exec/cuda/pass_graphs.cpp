@@ -20,7 +20,7 @@ PassGraphs::~PassGraphs() {
 
 PassShape PassGraphs::bucket(PassShape shape, int32_t max_partitions) {
   int32_t partitions = 2;
-  while (partitions < shape.partitions) partitions += partitions >= 4 ? partitions / 4 * 2 : partitions;
+  while (partitions < shape.partitions) partitions += std::max(1, partitions / 4);
   return {round_rows(shape.tokens), round_rows(shape.logit_rows), std::min(partitions, max_partitions)};
 }
 
