@@ -219,6 +219,7 @@ TEST(ModelPool, a_model_that_is_leased_or_pinned_is_never_unloaded_for_room) {
   f.get("b");
   f.get("c");
   EXPECT_EQ(f.loaded(), "ac") << "a is older, and in use";
+  EXPECT_NE(f.pool->try_lease("a"), nullptr) << "and not on its way out either";
   f.pin("c", true);
   auto b = f.ask("b");
   EXPECT_FALSE(is_ready(b, 250)) << "no room yet";
