@@ -23,6 +23,9 @@ std::exception_ptr pointer_to(Error error) {
   return std::make_exception_ptr(std::move(error));
 }
 
+// A counter that is new belongs in one of the two sums below.
+static_assert(sizeof(engine::Counters) == 18 * sizeof(uint64_t) + sizeof(cache::PrefixStats));
+
 void add_counted(engine::Counters& sum, const engine::Counters& c) {
   sum.submitted += c.submitted;
   sum.finished += c.finished;
@@ -34,6 +37,8 @@ void add_counted(engine::Counters& sum, const engine::Counters& c) {
   sum.prompt_tokens += c.prompt_tokens;
   sum.completion_tokens += c.completion_tokens;
   sum.steps += c.steps;
+  sum.drafted += c.drafted;
+  sum.accepted += c.accepted;
   sum.max_batch_width = std::max(sum.max_batch_width, c.max_batch_width);
   sum.prefix.lookups += c.prefix.lookups;
   sum.prefix.hits += c.prefix.hits;
