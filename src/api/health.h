@@ -1,5 +1,5 @@
-// Probes for people and orchestrators: /health, /healthz, /readyz (503 unless requests are taken) and /livez. Open
-// without a key.
+// Probes for people and orchestrators: /health, /healthz, /readyz (503 unless requests are taken) and /livez.
+// Open without a key.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,11 @@
 #include "api/metrics.h"
 
+#include <map>
 #include <string_view>
+
+#include <fmt/format.h>
+
+#include "serve/process_memory.h"
 
 namespace penstock::api {
 namespace {
@@ -19,13 +24,24 @@ class Page {
     text_.append("# TYPE penstock_").append(name).append(" ").append(type).append("\n");
   }
 
-  void sample(std::string_view name, std::string_view labels, uint64_t value) {
-    text_.append("penstock_")
-        .append(name)
-        .append(labels)
-        .append(" ")
-        .append(std::to_string(value))
-        .append("\n");
+  template <class Number>
+  void sample(std::string_view name, std::string_view labels, Number value) {
+    fmt::format_to(std::back_inserter(text_), "penstock_{}{} {}\n", name, labels, value);
+  }
+
+  /// One histogram for each set of labels, `labels` without braces.
+  void histogram(std::string_view name, std::string_view labels, const serve::Histogram& values) {
+    const auto out = std::back_inserter(text_);
+    uint64_t below = 0;
+    for (size_t i = 0; i < values.counts.size(); ++i) {
+      below += values.counts[i];
+      const std::string bound = i < serve::Histogram::kBounds.size()
+                                    ? fmt::format("{}", serve::Histogram::kBounds[i])
+                                    : std::string("+Inf");
+      fmt::format_to(out, "penstock_{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, bound, below);
+    }
+    fmt::format_to(out, "penstock_{}_sum{{{}}} {}\n", name, labels, values.sum);
+    fmt::format_to(out, "penstock_{}_count{{{}}} {}\n", name, labels, values.count);
   }
 
   std::string take() { return std::move(text_); }
@@ -79,6 +95,48 @@ void add_engine(Page& page, const engine::Counters& c) {
   page.counter("engine_prompt_tokens_total", "Prompt tokens that were computed", c.prompt_tokens);
 }
 
+/// As Prometheus quotes: backslash, quotation mark and line feed.
+std::string label_value(std::string_view value) {
+  std::string out = "\"";
+  for (const char c : value) {
+    if (c == '\n') {
+      out += "\\n";
+      continue;
+    }
+    if (c == '\\' || c == '"') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string labels_of(const serve::Labels& labels) {
+  return "model=" + label_value(labels.model) + ",surface=" + label_value(labels.surface) +
+         ",outcome=" + label_value(serve::name(labels.outcome));
+}
+
+using AllSeries = std::map<serve::Labels, serve::Series>;
+
+void add_histogram(Page& page, const AllSeries& all, serve::Histogram serve::Series::*member,
+                   std::string_view name, std::string_view help) {
+  page.head(name, help, "histogram");
+  for (const auto& [labels, series] : all)
+    if ((series.*member).count > 0) page.histogram(name, labels_of(labels), series.*member);
+}
+
+void add_series(Page& page, const AllSeries& all) {
+  using serve::Series;
+  add_histogram(page, all, &Series::queue, "queue_seconds", "From submission to the first step");
+  add_histogram(page, all, &Series::first_token, "time_to_first_token_seconds",
+                "From the end of reading the request to the first token");
+  add_histogram(page, all, &Series::inter_token, "inter_token_seconds", "Between two tokens of an answer");
+  add_histogram(page, all, &Series::per_token, "time_per_token_seconds",
+                "Mean of a request's tokens after the first");
+  add_histogram(page, all, &Series::whole, "request_duration_seconds", "From reading the request to its end");
+  page.head("prompt_tokens_cached_total", "Prompt tokens that were found computed", "counter");
+  for (const auto& [labels, series] : all)
+    page.sample("prompt_tokens_cached_total", "{" + labels_of(labels) + "}", series.cached_tokens);
+}
+
 }  // namespace
 
 std::string render_metrics(const serve::Service& service, const Meters& meters) {
@@ -89,12 +147,13 @@ std::string render_metrics(const serve::Service& service, const Meters& meters) 
   page.head("http_responses_total", "Answers by class of status", "counter");
   for (size_t i = 1; i < meters.responses_by_class.size(); ++i) {
     page.sample("http_responses_total", "{class=\"" + std::to_string(i) + "xx\"}",
-                meters.responses_by_class[i]);
+                meters.responses_by_class[i].load());
   }
   page.counter("model_loads_total", "Models that were loaded", serve::Service::models_loaded());
-  const auto uptime = std::chrono::steady_clock::now() - meters.started;
-  page.gauge("uptime_seconds", "Time since the start",
-             static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(uptime).count()));
+  page.gauge("uptime_seconds", "Time since the start", static_cast<uint64_t>(meters.uptime_seconds()));
+  if (const auto resident = serve::process_memory().resident_bytes)
+    page.gauge("resident_memory_bytes", "Memory of the process that is in use", *resident);
+  add_series(page, service.telemetry().series());
   return page.take();
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "api/admin/routes.h"
+#include "api/admin/status.h"
 #include "api/health.h"
 #include "api/openai/routes.h"
 
@@ -13,6 +14,7 @@ void mount(http::Router& router, serve::Service& service, Meters& meters, const 
   options.stream.keepalive_ms = static_cast<int>(settings.sse_keepalive_ms);
   openai::add_routes(router, service, meters.ignored, options);
   admin::add_routes(router, service);
+  admin::add_status_routes(router, service, meters);
   add_health_routes(router, service);
   router.add("GET", "/metrics",
              [&service, &meters](const http::Request&, const std::shared_ptr<http::Exchange>& exchange) {

@@ -100,7 +100,8 @@ std::optional<http::Response> ApiServer::gate(const http::Request& request) cons
 
 void ApiServer::decorate(const http::Request& request, http::Response& response) {
   meters_.count_response(response.status);
-  response.headers.push_back({"x-request-id", request_id(request)});
+  if (http::find_header(response.headers, "x-request-id").empty())
+    response.headers.push_back({"x-request-id", request_id(request)});
   if ((response.status == 429 || response.status == 503) &&
       http::find_header(response.headers, "retry-after").empty()) {
     response.headers.push_back({"Retry-After", std::to_string(service_.retry_after_seconds())});

@@ -7,9 +7,9 @@
 
 namespace penstock::base {
 
-/// Sends the log to standard error, at level "debug", "info", "warn", "error" or "off".
-/// Throws Error(kInvalidRequest) for another word.
-void configure_log(std::string_view level);
+/// Sends the log to standard error, at level "debug", "info", "warn", "error" or "off", as "text" or "json"
+/// (one object a line). Throws Error(kInvalidRequest) for another word. Before threads start.
+void configure_log(std::string_view level, std::string_view format = "text");
 
 namespace log = spdlog;
 

@@ -51,9 +51,12 @@ struct Usage {
 /// How the request was served.
 struct Receipt {
   std::string executor;
-  int32_t batch_width = 0;  // most sequences that shared a step with it
-  int32_t max_tokens = 0;   // what the room in the context left of the client's max_tokens
+  int32_t batch_width = 0;    // most sequences that shared a step with it
+  int32_t max_tokens = 0;     // what the room in the context left of the client's max_tokens
+  int32_t cached_tokens = 0;  // of the prompts
+  int32_t preemptions = 0;    // times it gave its place to others and went on later, over all choices
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
+  std::string trace_id;  // of the client's W3C trace, if it sent one
 };
 
 /// All choices have finished; the last event.

@@ -49,6 +49,13 @@ struct Serving {
   std::optional<int64_t> timeout_ms;  // from when it was read; absent: the server's setting
 };
 
+/// Who asked, for logs, receipts and metrics; nothing of it changes the answer.
+struct Origin {
+  std::string surface;     // one of a few words: "openai_chat"
+  std::string request_id;  // of the client, or made for it
+  std::string trace_id;    // of its W3C trace, empty if it sent none
+};
+
 struct Request {
   std::string id;     // of the answer, by which it may be cancelled; empty: it cannot be
   std::string model;  // empty: the default one
@@ -61,6 +68,7 @@ struct Request {
   int32_t top_logprobs = 0;
   bool ignore_eos = false;
   Serving serving;
+  Origin origin;
 };
 
 }  // namespace penstock::chat

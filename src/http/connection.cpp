@@ -7,7 +7,6 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,8 +21,21 @@ constexpr auto kHangUpPoll = std::chrono::milliseconds(200);
 
 }  // namespace
 
+template <class Handler>
+class Connection::HeldWaiter : public Waiter {
+ public:
+  explicit HeldWaiter(Handler handler) : handler_(std::move(handler)) {}
+  void resume() override { handler_(); }
+
+ private:
+  Handler handler_;
+};
+
 Connection::Connection(Socket socket, size_t input_limit_bytes)
-    : socket_(std::move(socket)), wake_timer_(socket_.get_executor()), input_limit_bytes_(input_limit_bytes) {
+    : socket_(std::move(socket)),
+      wake_queue_(net::use_service<WakeQueue>(socket_.get_executor().context())),
+      timer_(socket_.get_executor()),
+      input_limit_bytes_(input_limit_bytes) {
   error_code ec;
   socket_.non_blocking(true, ec);
   broken_ = static_cast<bool>(ec);
@@ -87,15 +99,36 @@ net::awaitable<void> Connection::wait(Clock::time_point deadline) {
     const auto next_look = Clock::now() + kHangUpPoll;
     deadline = std::min(deadline, next_look);
   }
-  wake_timer_.expires_at(deadline);
-  error_code ec;
-  co_await wake_timer_.async_wait(net::redirect_error(net::use_awaitable, ec));
+  arm_timer(deadline);
+  auto hold = [this](auto handler) {
+    waiter_ = std::make_unique<HeldWaiter<decltype(handler)>>(std::move(handler));
+  };
+  co_await net::async_initiate<const net::use_awaitable_t<>&, void()>(hold, net::use_awaitable);
+}
+
+void Connection::arm_timer(Clock::time_point deadline) {
+  if (deadline >= timer_at_) return;
+  timer_at_ = deadline;
+  timer_.expires_at(deadline);
+  timer_.async_wait([weak = weak_from_this()](const error_code& ec) {
+    const auto self = weak.lock();
+    if (!self || ec == net::error::operation_aborted) return;
+    self->timer_at_ = kForever;
+    self->resume_waiter();
+  });
+}
+
+void Connection::resume_waiter() {
+  if (const auto waiter = std::move(waiter_)) waiter->resume();
+}
+
+void Connection::wake() {
+  if (!waiter_) return;
+  net::post(socket_.get_executor(), [waiter = std::move(waiter_)] { waiter->resume(); });
 }
 
 void Connection::wake_from_any_thread() {
-  auto self = weak_from_this().lock();
-  if (!self) return;
-  net::post(socket_.get_executor(), [self = std::move(self)] { self->wake(); });
+  if (auto self = weak_from_this().lock()) wake_queue_.add(std::move(self));
 }
 
 void Connection::arm_write() {
@@ -106,9 +139,9 @@ void Connection::arm_write() {
   });
 }
 
-net::awaitable<bool> Connection::send(std::string_view data, int timeout_ms, bool until_lost) {
+bool Connection::send_some(std::string_view& data) {
   while (!data.empty()) {
-    if (broken_ || stopped_) co_return false;
+    if (broken_ || stopped_) return false;
     error_code ec;
     const size_t bytes = socket_.write_some(net::buffer(data.data(), data.size()), ec);
     if (!ec) {
@@ -116,10 +149,17 @@ net::awaitable<bool> Connection::send(std::string_view data, int timeout_ms, boo
       continue;
     }
     if (ec == net::error::interrupted) continue;
-    if (ec != net::error::would_block) {
-      broken_ = true;
-      co_return false;
-    }
+    if (ec == net::error::would_block) return true;
+    broken_ = true;
+    return false;
+  }
+  return true;
+}
+
+net::awaitable<bool> Connection::send(std::string_view data, int timeout_ms, bool until_lost) {
+  while (!data.empty()) {
+    if (!send_some(data)) co_return false;
+    if (data.empty()) break;
     arm_write();
     const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
     while (!writable_) {

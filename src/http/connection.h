@@ -12,6 +12,8 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "http/wake_queue.h"
+
 namespace penstock::http {
 
 using Clock = std::chrono::steady_clock;
@@ -39,8 +41,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Ends at the deadline, at new input, when the peer is lost, at wake(); and at times for no reason.
   boost::asio::awaitable<void> wait(Clock::time_point deadline);
-  void wake() { wake_timer_.cancel(); }
+  void wake();
   void wake_from_any_thread();
+  /// Goes on behind wait(), if something waits, before it returns. Not from within the waiting coroutine;
+  /// afterwards the connection may be gone.
+  void resume_waiter();
+
+  /// Writes what the kernel takes at once and removes it from `data`. False when the peer is gone.
+  bool send_some(std::string_view& data);
 
   /// Writes all of it. False when the peer is gone or took no byte for `timeout_ms`, and, if `until_lost`, as
   /// soon as it half-closes or interrupted() says so.
@@ -59,12 +67,26 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual bool interrupted() { return false; }
 
  private:
+  /// The suspended coroutine of wait().
+  class Waiter {
+   public:
+    virtual ~Waiter() = default;
+    virtual void resume() = 0;
+  };
+  template <class Handler>
+  class HeldWaiter;
+
+  void arm_timer(Clock::time_point deadline);
   void on_readable(const boost::system::error_code& ec);
   void arm_write();
   bool hung_up_behind_input();
 
   Socket socket_;
-  boost::asio::steady_timer wake_timer_;
+  WakeQueue& wake_queue_;
+  // Armed for timer_at_ or earlier: a later deadline does not move it, since most waits end long before.
+  boost::asio::steady_timer timer_;
+  Clock::time_point timer_at_ = kForever;
+  std::unique_ptr<Waiter> waiter_;
   const size_t input_limit_bytes_;
   std::string input_;
   size_t input_begin_ = 0;

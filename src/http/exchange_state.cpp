@@ -133,11 +133,6 @@ ExchangeState::Piece ExchangeState::take_or_arm() {
   return piece;
 }
 
-void ExchangeState::written() {
-  const std::lock_guard lock(mutex_);
-  in_flight_bytes_ = 0;
-}
-
 bool ExchangeState::wants_attention() {
   const std::lock_guard lock(mutex_);
   armed_ = !aborted_ && !too_slow_;

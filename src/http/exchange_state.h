@@ -52,8 +52,7 @@ class ExchangeState {
   Answer answer_or_arm();
   Response take_response();  // of a stream: its head
   StreamOptions stream_options() const;
-  Piece take_or_arm();
-  void written();          // the last piece has left
+  Piece take_or_arm();     // the piece before has left
   bool wants_attention();  // too slow or aborted while a piece is being written; arms
   bool settled_or_arm();   // answered, ended or dropped: no more is to come
   /// The peer is gone: closes the stream and runs the callback, once.

@@ -362,8 +362,9 @@ Session::Task<bool> Session::pump_stream(const StreamOptions& options, std::stri
       continue;
     }
     if (out.empty()) append_chunk(out, options.keepalive, chunked);
-    const bool sent = co_await send(out, limits_.write_timeout_ms, !piece.finished);
-    exchange_->written();
+    std::string_view rest = out;
+    bool sent = send_some(rest);
+    if (sent && !rest.empty()) sent = co_await send(rest, limits_.write_timeout_ms, !piece.finished);
     out.clear();
     if (sent && piece.finished) co_return true;
     if (!sent) {

@@ -1,5 +1,7 @@
 #include "http/sse.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace penstock::http {
@@ -28,7 +30,10 @@ std::string sse_frame(std::string_view data, std::string_view event) {
   }
   // A carriage return ends a line for readers of the format, so it may not travel inside one.
   for (bool more = true; more;) {
-    const size_t end = data.find_first_of("\r\n");
+    const auto line_end =
+        std::find_if(data.begin(), data.end(), [](char c) { return c == '\n' || c == '\r'; });
+    const size_t end =
+        line_end == data.end() ? std::string_view::npos : static_cast<size_t>(line_end - data.begin());
     frame += "data: ";
     frame += data.substr(0, end);
     frame += '\n';

@@ -40,7 +40,9 @@ class Generation::Mailbox : public engine::Sink {
 
 Generation::Generation(std::shared_ptr<Shared> shared, chat::Request request,
                        std::shared_ptr<chat::EventSink> sink)
-    : shared_(std::move(shared)), request_(std::move(request)), sink_(std::move(sink)) {}
+    : shared_(std::move(shared)), request_(std::move(request)), sink_(std::move(sink)) {
+  receipt_.trace_id = request_.origin.trace_id;
+}
 
 void Generation::prepare_and_submit() {
   try {
@@ -128,7 +130,13 @@ void Generation::cancel_jobs() {
 }
 
 void Generation::receive(size_t slot, std::span<const engine::Token> tokens) {
+  const auto now = std::chrono::steady_clock::now();
   const std::lock_guard lock(mutex_);
+  if (!first_token_) first_token_ = now;
+  if (const auto last = std::exchange(slots_[slot].last_token, now)) {
+    const std::chrono::duration<double> gap = now - *last;
+    gaps_.observe(gap.count() / static_cast<double>(tokens.size()), tokens.size());
+  }
   auto& inbox = slots_[slot].tokens;
   inbox.insert(inbox.end(), tokens.begin(), tokens.end());
   schedule_locked();
@@ -193,7 +201,19 @@ void Generation::process(Batch& batch) {
   if (!batch.receipt) return;
   slot.closed = true;
   --open_;
+  note(batch.slot, *batch.receipt);
   if (!is_muted()) finish_choice(batch.slot, *batch.receipt);
+}
+
+void Generation::note(size_t index, const engine::Receipt& receipt) {
+  if (index % static_cast<size_t>(request_.n) == 0) usage_.cached_tokens += receipt.cached_tokens;
+  receipt_.executor = receipt.executor;
+  receipt_.batch_width = std::max(receipt_.batch_width, receipt.max_batch_width);
+  receipt_.cached_tokens = usage_.cached_tokens;
+  receipt_.preemptions += receipt.preemptions;
+  receipt_.queue_ms = std::max(receipt_.queue_ms, receipt.queue_ms);
+  receipt_.prefill_ms = std::max(receipt_.prefill_ms, receipt.prefill_ms);
+  receipt_.decode_ms = std::max(receipt_.decode_ms, receipt.decode_ms);
 }
 
 void Generation::finish_choice(size_t index, const engine::Receipt& receipt) {
@@ -215,21 +235,17 @@ void Generation::finish_choice(size_t index, const engine::Receipt& receipt) {
   }
   if (auto delta = choice.finish()) emit(std::move(*delta));
   const bool is_length = matched == nullptr && receipt.finish == engine::Finish::kLength;
+  cut_ = cut_ || is_length;
   emit(chat::Finished{static_cast<int32_t>(index),
                       is_length ? chat::FinishReason::kLength : chat::FinishReason::kStop,
                       matched == nullptr ? "" : *matched});
-  if (index % static_cast<size_t>(request_.n) == 0) usage_.cached_tokens += receipt.cached_tokens;
-  receipt_.executor = receipt.executor;
-  receipt_.batch_width = std::max(receipt_.batch_width, receipt.max_batch_width);
-  receipt_.queue_ms = std::max(receipt_.queue_ms, receipt.queue_ms);
-  receipt_.prefill_ms = std::max(receipt_.prefill_ms, receipt.prefill_ms);
-  receipt_.decode_ms = std::max(receipt_.decode_ms, receipt.decode_ms);
 }
 
 /// The client hears of it at once; it counts as ended when the engine has let go of all its jobs.
 void Generation::fail(Error error, Tally::End how) {
   failed_ = true;
   how_ = how;
+  error_ = error.code();
   cancel_jobs();
   end_if_closed();
   emit(chat::Failure{std::move(error)});
@@ -249,6 +265,42 @@ void Generation::emit(chat::Event event) {
   if (is_last) sink_.reset();
 }
 
+Outcome Generation::outcome() const {
+  switch (how_) {
+    case Tally::End::kFinished:
+      return cut_ ? Outcome::kLength : Outcome::kStop;
+    case Tally::End::kCancelled:
+      return Outcome::kCancelled;
+    case Tally::End::kDisconnected:
+      return Outcome::kDisconnected;
+    case Tally::End::kFailed:
+      return error_ == Code::kTimeout ? Outcome::kExpired : Outcome::kFailed;
+    case Tally::End::kRefused:
+      return Outcome::kRefused;
+  }
+  return Outcome::kFailed;
+}
+
+void Generation::report() {
+  using Ms = std::chrono::duration<double, std::milli>;
+  FinishedRequest finished;
+  finished.id = request_.id;
+  if (model_ != nullptr) finished.model = model_->id;
+  finished.origin = request_.origin;
+  finished.outcome = outcome();
+  if (error_) finished.error = base::name(*error_);
+  finished.usage = usage_;
+  finished.receipt = receipt_;
+  finished.total_ms = Ms(std::chrono::steady_clock::now() - received_).count();
+  Histogram gaps;
+  {
+    const std::lock_guard lock(mutex_);
+    if (first_token_) finished.first_token_ms = Ms(*first_token_ - received_).count();
+    gaps = gaps_;
+  }
+  shared_->telemetry.end(std::move(finished), gaps);
+}
+
 void Generation::end_if_closed() {
   if (ended_ || open_ > 0) return;
   ended_ = true;
@@ -261,6 +313,7 @@ void Generation::end_if_closed() {
   }
   if (how_ == Tally::End::kFinished) shared_->service_time.add(receipt_.prefill_ms + receipt_.decode_ms);
   shared_->live.remove(request_.id);
+  report();
   shared_->tally.end(how_);
   if (how_ == Tally::End::kFinished) emit(chat::Done{usage_, receipt_});
   if (why == Why::kById && !failed_) {

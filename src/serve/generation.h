@@ -18,6 +18,7 @@
 #include "serve/counters.h"
 #include "serve/live_requests.h"
 #include "serve/service_time.h"
+#include "serve/telemetry.h"
 #include "serve/workers.h"
 
 namespace penstock::serve {
@@ -30,6 +31,7 @@ struct Shared {
   Tally tally;
   LiveRequests live;
   ServiceTime service_time;
+  Telemetry telemetry;
   Workers prepare;  // templates and tokenising: may be slow
   Workers stream;   // tokens to events: short
 };
@@ -65,6 +67,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::optional<engine::Receipt> receipt;
     bool closed = true;      // not in the engine: not yet submitted, or its receipt is processed
     bool stop_sent = false;  // cancelled for a stop string
+    std::optional<std::chrono::steady_clock::time_point> last_token;
   };
   struct Batch {
     size_t slot;
@@ -82,10 +85,13 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<Batch> take_locked();
   bool reschedule();
   void process(Batch& batch);
+  void note(size_t index, const engine::Receipt& receipt);
   void finish_choice(size_t index, const engine::Receipt& receipt);
   void fail(base::Error error, Tally::End how);
   void emit(chat::Event event);
   void end_if_closed();
+  Outcome outcome() const;
+  void report();
   void cancel_jobs();
   std::optional<Why> cancelled() const;
 
@@ -99,12 +105,15 @@ class Generation : public std::enable_shared_from_this<Generation> {
   chat::Usage usage_;
   chat::Receipt receipt_;
   Tally::End how_ = Tally::End::kFinished;
-  bool failed_ = false, ended_ = false;
+  bool failed_ = false, ended_ = false, cut_ = false;  // cut_: a choice ended for its length
+  std::optional<base::Code> error_;
   size_t open_ = 0;  // slots whose job is in the engine
 
   mutable std::mutex mutex_;
   std::vector<Slot> slots_;  // elements: job, tokens, receipt under the mutex, the rest as above
   std::optional<Why> cancelled_;
+  std::optional<std::chrono::steady_clock::time_point> first_token_;
+  Histogram gaps_;          // between tokens of a choice
   bool streaming_ = false;  // Started is out
   bool scheduled_ = false;  // a drain is queued or runs
 };

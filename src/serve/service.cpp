@@ -96,6 +96,14 @@ void Service::stop() {
 
 std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_ptr<chat::EventSink> sink) {
   shared_->tally.begin();
+  FinishedRequest refused;  // should it come to that
+  refused.id = request.id;
+  refused.origin = request.origin;
+  const auto refuse = [&](Code code) {
+    refused.error = base::name(code);
+    shared_->telemetry.end(std::move(refused), {});
+    shared_->tally.end(Tally::End::kRefused);
+  };
   try {
     if (const State now = state(); now != State::kRunning) {
       throw Error(Code::kUnavailable,
@@ -108,8 +116,11 @@ std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_p
     auto generation = std::make_shared<Generation>(shared_, std::move(request), std::move(sink));
     start(generation, named.id);
     return generation;
+  } catch (const Error& error) {
+    refuse(error.code());
+    throw;
   } catch (...) {
-    shared_->tally.end(Tally::End::kRefused);
+    refuse(Code::kInternal);
     throw;
   }
 }

@@ -55,6 +55,7 @@ class Service {
   ModelCard model(std::string_view name) const;
 
   Counters counters() const { return shared_->tally.values(); }
+  const Telemetry& telemetry() const { return shared_->telemetry; }
   static uint64_t models_loaded() { return pool::n_models_loaded; }
   /// What was computed for ended requests is forgotten.
   void clear_cache() { pool_->clear_caches(); }

@@ -22,10 +22,22 @@ void Answer::write(const Json& chunk) {
   stream_->write(http::sse_frame(chunk.dump(-1, ' ', false, Json::error_handler_t::replace)));
 }
 
+void Answer::write_text(const chat::TextDelta& delta) {
+  if (encoder_->logprobs()) return write(encoder_->delta(options_.head, delta));
+  std::optional<TextFrame>& frame = frames_[static_cast<size_t>(delta.choice)];
+  if (!frame) {
+    frame.emplace([&](const std::string& text) {
+      return encoder_->delta(options_.head, {delta.choice, text, {}});
+    });
+  }
+  stream_->write(frame->event(delta.text));
+}
+
 void Answer::on(const chat::Started& started) {
   options_.head.model = started.model;
   choices_.resize(static_cast<size_t>(started.choices));
   if (!options_.stream) return;
+  frames_.resize(choices_.size());
   http::Response head = http::sse_head();
   head.headers.push_back({"x-penstock-executor", started.executor});
   head.headers.insert(head.headers.end(), options_.headers.begin(), options_.headers.end());
@@ -35,7 +47,7 @@ void Answer::on(const chat::Started& started) {
 
 void Answer::on(chat::TextDelta& delta) {
   if (stream_) {
-    if (!stream_->closed()) write(encoder_->delta(options_.head, delta));
+    write_text(delta);
     return;
   }
   WholeChoice& choice = choices_[static_cast<size_t>(delta.choice)];

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/openai/encode.h"
+#include "api/openai/text_frame.h"
 #include "chat/event.h"
 #include "http/exchange.h"
 
@@ -33,6 +34,7 @@ class Answer : public chat::EventSink {
   void on(const chat::Done& done);
   void on(const chat::Failure& failure);
   void write(const base::Json& chunk);
+  void write_text(const chat::TextDelta& delta);
   void respond_whole(const chat::Done& done);
 
   const std::shared_ptr<http::Exchange> exchange_;
@@ -40,6 +42,7 @@ class Answer : public chat::EventSink {
   AnswerOptions options_;
   std::shared_ptr<http::Stream> stream_;
   std::vector<WholeChoice> choices_;
+  std::vector<std::optional<TextFrame>> frames_;  // of a stream, by choice
   size_t n_finished_ = 0;
   // The last choice's finish waits for the receipt, which comes right after it.
   std::optional<chat::Finished> last_finished_;

@@ -31,6 +31,8 @@ class ChatEncoder : public Encoder {
  public:
   explicit ChatEncoder(bool logprobs) : logprobs_(logprobs) {}
 
+  bool logprobs() const override { return logprobs_; }
+
   std::vector<Json> started(const AnswerHead& head, int32_t choices) const override {
     std::vector<Json> chunks;
     for (int32_t i = 0; i < choices; ++i) {

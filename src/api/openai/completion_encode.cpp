@@ -17,6 +17,8 @@ class CompletionEncoder : public Encoder {
   CompletionEncoder(bool logprobs, int32_t choices)
       : logprobs_(logprobs), offsets_(static_cast<size_t>(choices)) {}
 
+  bool logprobs() const override { return logprobs_; }
+
   std::vector<Json> started(const AnswerHead&, int32_t) const override { return {}; }
 
   Json delta(const AnswerHead& head, const chat::TextDelta& delta) override {

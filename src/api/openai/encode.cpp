@@ -55,9 +55,12 @@ Json receipt_json(const chat::Receipt& receipt, const std::vector<std::string>& 
   Json json = {{"executor", receipt.executor},
                {"batch_width", receipt.batch_width},
                {"max_tokens", receipt.max_tokens},
+               {"cached_tokens", receipt.cached_tokens},
+               {"preemptions", receipt.preemptions},
                {"queue_ms", rounded_ms(receipt.queue_ms)},
                {"prefill_ms", rounded_ms(receipt.prefill_ms)},
                {"decode_ms", rounded_ms(receipt.decode_ms)}};
+  if (!receipt.trace_id.empty()) json["trace_id"] = receipt.trace_id;
   if (!notes.empty()) json["notes"] = notes;
   return json;
 }

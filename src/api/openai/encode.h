@@ -32,6 +32,8 @@ struct WholeChoice {
 class Encoder {
  public:
   virtual ~Encoder() = default;
+  /// Whether deltas carry more than their text.
+  virtual bool logprobs() const = 0;
   virtual std::vector<base::Json> started(const AnswerHead& head, int32_t choices) const = 0;
   virtual base::Json delta(const AnswerHead& head, const chat::TextDelta& delta) = 0;
   virtual base::Json finished(const AnswerHead& head, const chat::Finished& finished) const = 0;

@@ -8,6 +8,7 @@
 #include "api/openai/answer.h"
 #include "api/openai/decode.h"
 #include "api/openai/errors.h"
+#include "api/trace.h"
 #include "base/error.h"
 
 namespace penstock::api::openai {
@@ -46,14 +47,17 @@ class Surface {
   Surface(serve::Service& service, Ignored& ignored, RouteOptions options)
       : service_(service), ignored_(ignored), options_(std::move(options)) {}
 
-  void chat(const http::Request& request, std::shared_ptr<http::Exchange> exchange) {
+  void chat(const http::Request& request, chat::Origin origin, std::shared_ptr<http::Exchange> exchange) {
     Decoded decoded = decode_chat(parse_body(request));
+    decoded.request.origin = std::move(origin);
     auto encoder = make_chat_encoder(decoded.request.logprobs);
     start(std::move(decoded), std::move(encoder), "chatcmpl-", std::move(exchange));
   }
 
-  void completion(const http::Request& request, std::shared_ptr<http::Exchange> exchange) {
+  void completion(const http::Request& request, chat::Origin origin,
+                  std::shared_ptr<http::Exchange> exchange) {
     Decoded decoded = decode_completion(parse_body(request));
+    decoded.request.origin = std::move(origin);
     const auto prompts = std::get<chat::Completion>(decoded.request.input).prompts.size();
     const auto choices = static_cast<int32_t>(prompts) * decoded.request.n;
     auto encoder = make_completion_encoder(decoded.request.logprobs, choices);
@@ -101,6 +105,7 @@ class Surface {
     decoded.request.id = options.head.id;
     options.stream = decoded.stream;
     options.stream_options = options_.stream;
+    options.headers.push_back({"x-request-id", decoded.request.origin.request_id});
     if (!decoded.ignored.empty()) {
       ignored_.fields += decoded.ignored.size();
       options.headers.push_back({"x-penstock-ignored", header_list(decoded.ignored)});
@@ -130,13 +135,28 @@ void add_routes(http::Router& router, serve::Service& service, Ignored& ignored,
       }
     };
   };
+  // A refusal carries the id under which it was logged.
+  const auto traced = [](const char* name, auto handle) {
+    return [name, handle](const http::Request& request, const Exchange& exchange) {
+      const chat::Origin origin = origin_of(request, name);
+      try {
+        handle(request, origin, exchange);
+      } catch (const base::Error& error) {
+        http::Response response = error_response(error);
+        response.headers.push_back({"x-request-id", origin.request_id});
+        exchange->respond(std::move(response));
+      }
+    };
+  };
   router.add("POST", "/v1/chat/completions",
-             guarded([surface](const auto& request, const Exchange& exchange) {
-               surface->chat(request, exchange);
+             traced("openai_chat", [surface](const auto& request, auto origin, const Exchange& exchange) {
+               surface->chat(request, std::move(origin), exchange);
              }));
-  router.add("POST", "/v1/completions", guarded([surface](const auto& request, const Exchange& exchange) {
-               surface->completion(request, exchange);
-             }));
+  router.add(
+      "POST", "/v1/completions",
+      traced("openai_completions", [surface](const auto& request, auto origin, const Exchange& exchange) {
+        surface->completion(request, std::move(origin), exchange);
+      }));
   router.add("GET", "/v1/models",
              guarded([surface](const auto&, const Exchange& exchange) { surface->models(exchange); }));
   router.add("GET", "/v1/models/{id...}", guarded([surface](const auto& request, const Exchange& exchange) {

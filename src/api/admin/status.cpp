@@ -1,0 +1,103 @@
+#include "api/admin/status.h"
+
+#include <memory>
+#include <optional>
+
+#include "http/exchange.h"
+#include "serve/process_memory.h"
+
+namespace penstock::api::admin {
+namespace {
+
+using base::Json;
+
+Json models_json(const serve::Service& service) {
+  Json models = Json::array();
+  for (const serve::ModelCard& card : service.models()) {
+    models.push_back({{"id", card.id},
+                      {"loaded", card.loaded},
+                      {"leases", card.leases},
+                      {"family", card.family},
+                      {"format", card.format},
+                      {"executor", card.executor},
+                      {"executor_detail", card.executor_detail},
+                      {"context_length", card.context_length}});
+  }
+  return models;
+}
+
+Json requests_json(const serve::Counters& c) {
+  return {{"received", c.received},
+          {"running", c.running},
+          {"finished", c.finished},
+          {"cancelled", c.cancelled},
+          {"cancelled_via_disconnect", c.cancelled_via_disconnect},
+          {"failed", c.failed},
+          {"refused", c.refused}};
+}
+
+Json mechanisms_json(const engine::Counters& c) {
+  const cache::PrefixStats& p = c.prefix;
+  Json prefix = {{"lookups", p.lookups},
+                 {"hits", p.hits},
+                 {"tokens_asked", p.tokens},
+                 {"tokens_saved", p.tokens_found},
+                 {"evicted", p.evicted}};
+  Json batching = {{"steps", c.steps},
+                   {"max_batch_width", c.max_batch_width},
+                   {"prompt_tokens", c.prompt_tokens},
+                   {"completion_tokens", c.completion_tokens}};
+  return {{"batching", std::move(batching)},
+          {"prefix_cache", std::move(prefix)},
+          {"preemption", {{"preempted", c.preempted}}},
+          {"deadlines", {{"expired", c.expired}}}};
+}
+
+Json number_or_null(std::optional<uint64_t> value) {
+  return value ? Json(*value) : Json();
+}
+
+Json memory_json(const engine::Counters& c) {
+  const serve::ProcessMemory memory = serve::process_memory();
+  Json json = Json::object();
+  json["resident_bytes"] = number_or_null(memory.resident_bytes);
+  json["cgroup_limit_bytes"] = number_or_null(memory.cgroup_limit_bytes);
+  json["cgroup_used_bytes"] = number_or_null(memory.cgroup_used_bytes);
+  json["cache_blocks"] = {{"used", c.blocks_used}, {"kept", c.blocks_kept}, {"total", c.blocks_total}};
+  return json;
+}
+
+Json receipts_json(const serve::Telemetry& telemetry) {
+  Json receipts = Json::array();
+  for (const serve::FinishedRequest& finished : telemetry.last()) {
+    Json json = serve::finished_json(finished);
+    json["ended_unix_ms"] = finished.ended_ms;
+    receipts.push_back(std::move(json));
+  }
+  return receipts;
+}
+
+}  // namespace
+
+Json status_json(const serve::Service& service, const Meters& meters) {
+  const engine::Counters engine = service.engine_counters();
+  Json json = {{"status", serve::name(service.state())},
+               {"version", PENSTOCK_VERSION},
+               {"uptime_s", meters.uptime_seconds()},
+               {"models", models_json(service)},
+               {"requests", requests_json(service.counters())}};
+  json["sequences"] = {{"running", engine.running}, {"waiting", engine.waiting}};
+  json["mechanisms"] = mechanisms_json(engine);
+  json["memory"] = memory_json(engine);
+  json["receipts"] = receipts_json(service.telemetry());
+  return json;
+}
+
+void add_status_routes(http::Router& router, const serve::Service& service, const Meters& meters) {
+  router.add("GET", "/v1/status",
+             [&service, &meters](const http::Request&, const std::shared_ptr<http::Exchange>& exchange) {
+               exchange->respond(http::json_response(200, status_json(service, meters)));
+             });
+}
+
+}  // namespace penstock::api::admin

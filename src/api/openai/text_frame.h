@@ -1,0 +1,25 @@
+// The SSE event of a text delta without its JSON document: all deltas of one choice are the same but for
+// their text. Owned by one answer; one thread at a time.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+
+namespace penstock::api::openai {
+
+class TextFrame {
+ public:
+  /// `chunk` makes the chunk of a text, in which the text stands as it is.
+  explicit TextFrame(const std::function<base::Json(const std::string& text)>& chunk);
+
+  /// The same bytes as the event of chunk(text).
+  std::string event(std::string_view text) const;
+
+ private:
+  std::string before_, after_;
+};
+
+}  // namespace penstock::api::openai
