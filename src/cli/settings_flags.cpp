@@ -45,7 +45,7 @@ config::Settings SettingsFlags::load(const Program& program) const {
   sources.environment = program.environment;
   if (!config_file_.empty()) sources.config_file = config_file_;
   const config::Loaded loaded = config::load(sources);
-  base::configure_log(loaded.settings.log_level);
+  base::configure_log(loaded.settings.log_level, loaded.settings.log_format);
   for (const auto& warning : loaded.warnings) base::log::warn("{}", warning);
   return loaded.settings;
 }
