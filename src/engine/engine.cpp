@@ -12,10 +12,6 @@ namespace {
 using base::Code;
 using base::Error;
 
-double ms_between(Sequence::Clock::time_point from, Sequence::Clock::time_point to) {
-  return std::chrono::duration<double, std::milli>(to - from).count();
-}
-
 cache::Groups make_groups(const models::Plan& plan, const EngineOptions& options, int32_t block_tokens) {
   if (options.n_blocks.size() != plan.kv_groups.size()) {
     throw Error(Code::kInvalidRequest, "[engine.engine] expected block counts of " +
@@ -58,6 +54,7 @@ Engine::Engine(std::unique_ptr<exec::Executor> executor, const models::Plan& pla
       options_(std::move(options)),
       vocab_(plan.vocab),
       depth_(static_cast<size_t>(std::max(1, executor_->caps().steps_in_flight))),
+      max_drafts_(depth_ > 1 ? 0 : std::min(options_.max_draft_tokens, executor_->caps().max_draft_tokens)),
       unread_tokens_(options_.prefill_chunk_tokens * static_cast<int32_t>(depth_)),
       groups_(make_groups(plan, options_, executor_->caps().block_tokens)),
       prefix_(groups_, executor_->caps(), options_.prefix_cache),
@@ -98,8 +95,8 @@ std::vector<uint64_t> Engine::submit(Job job, std::vector<Member> members) {
     sequence->tokens = prompt;
     sequence->n_prompt = static_cast<int32_t>(prompt.size());
     sequence->submitted = Sequence::Clock::now();
-    if (options_.max_draft_tokens > 0) sequence->lookup.add(prompt);
-    sequence->policy = speculate::Policy(options_.max_draft_tokens);
+    if (max_drafts_ > 0) sequence->lookup.add(prompt);
+    sequence->policy = speculate::Policy(max_drafts_);
     sequence->receipt.prompt_tokens = sequence->n_prompt;
     sequence->receipt.executor = executor_->caps().name;
     entry.push_back(std::move(sequence));

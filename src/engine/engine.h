@@ -111,6 +111,7 @@ class Engine : public Generator {
   const EngineOptions options_;
   const int32_t vocab_;
   const size_t depth_;           // steps in flight
+  const int32_t max_drafts_;     // proposed at once; 0 where steps overlap, since the text is then behind
   const int32_t unread_tokens_;  // of one sequence, at most: those of all steps in flight
   cache::Groups groups_;
   PrefixCache prefix_;

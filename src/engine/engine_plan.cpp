@@ -71,15 +71,14 @@ void Engine::begin_followers() {
   }
 }
 
-/// What each sequence may draw next, from its own text. Where steps overlap the text is behind.
+/// What each sequence may draw next, from its own text.
 void Engine::propose_drafts() {
-  const int32_t longest = std::min(options_.max_draft_tokens, executor_->caps().max_draft_tokens);
-  if (longest == 0 || depth_ > 1) return;
+  if (max_drafts_ == 0) return;
   for (const auto& s : running_) {
     s->drafts.clear();
     if (!s->may_decode()) continue;
     const int32_t room = s->job.max_tokens - s->draws - 1;  // the last draw needs no draft
-    s->drafts = s->lookup.propose(std::min({room, longest, s->policy.length()}));
+    s->drafts = s->lookup.propose(std::min(room, s->policy.length()));
   }
 }
 
@@ -103,10 +102,10 @@ Engine::Candidate Engine::candidate(const WaitingJob& job, Priority priority) co
   const Entry& entry = waiting_.at(job.id);
   const Sequence& first = *entry.front();
   const auto followers = static_cast<int32_t>(entry.size()) - 1;
+  const std::vector<int32_t> more = blocks_of_follower(first);
   for (const bool tails : {true, false}) {
     c.match = prefix_.find(first, tails);
     c.need = prefix_.blocks_to_start(first, c.match, unread_tokens_);
-    const std::vector<int32_t> more = blocks_of_follower(first);
     bool fits = true;
     for (size_t g = 0; g < c.need.size(); ++g) {
       c.need[g] += followers * more[g];
@@ -155,6 +154,7 @@ Engine::RunningBlocks Engine::blocks_of(const Sequence& sequence) const {
 }
 
 void Engine::preempt(std::span<const int32_t> indices) {
+  if (indices.empty()) return;
   for (const int32_t index : indices) {
     Sequence& sequence = *running_[static_cast<size_t>(index)];
     sequence.preempted = true;
@@ -193,7 +193,7 @@ void Engine::start(Entry& entry, const Candidate& candidate) {
     s->waits = !is_first && prefix_.uses(*s);
     if (s->started == Sequence::Clock::time_point()) {
       s->started = now;
-      s->receipt.queue_ms = std::chrono::duration<double, std::milli>(now - s->submitted).count();
+      s->receipt.queue_ms = ms_between(s->submitted, now);
     }
     if (s->waits) continue;
     prefix_.begin(*s, is_first ? candidate.match : prefix_.find(*s, false));

@@ -134,15 +134,15 @@ void Engine::deliver(const Step& step, const exec::StepOutput& output) {
 
 /// Which drafts were drawn, and what the step cost, for the next proposals.
 void Engine::note_drafts(const Step& step) {
-  if (options_.max_draft_tokens == 0 || depth_ > 1) return;
-  const std::chrono::duration<double, std::milli> took = Sequence::Clock::now() - step.launched;
+  if (max_drafts_ == 0) return;
+  const double ms = ms_between(step.launched, Sequence::Clock::now());
   uint64_t drafted = 0, accepted = 0;
   for (size_t i = 0; i < step.rows.size(); ++i) {
     Sequence& s = *step.rows[i];
     if (s.drawn == 0) continue;
     s.draws = s.draws_read;
     s.lookup.add(std::span(s.tokens).subspan(s.lookup.size()));
-    if (step.ends[i] > s.n_prompt) s.policy.note(step.n_drafts[i], s.drawn, took.count());
+    if (step.ends[i] > s.n_prompt) s.policy.note(step.n_drafts[i], s.drawn, ms);
     s.receipt.drafted += step.n_drafts[i];
     s.receipt.accepted += s.drawn - 1;
     drafted += static_cast<uint64_t>(step.n_drafts[i]);
@@ -161,8 +161,7 @@ void Engine::deliver_draw(Sequence& sequence, const exec::StepOutput& output, si
   sequence.last_token = token.id;
   if (sequence.draws_read == 1) {
     sequence.first_token = Sequence::Clock::now();
-    sequence.receipt.prefill_ms =
-        std::chrono::duration<double, std::milli>(sequence.first_token - sequence.started).count();
+    sequence.receipt.prefill_ms = ms_between(sequence.started, sequence.first_token);
   }
   const std::vector<int32_t>& stop_ids = sequence.job.stop_ids;
   if (std::find(stop_ids.begin(), stop_ids.end(), token.id) != stop_ids.end()) {

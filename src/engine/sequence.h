@@ -13,6 +13,11 @@
 
 namespace penstock::engine {
 
+inline double ms_between(std::chrono::steady_clock::time_point from,
+                         std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
 struct Sequence {
   using Clock = std::chrono::steady_clock;
 
