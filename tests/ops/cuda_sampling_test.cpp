@@ -46,10 +46,13 @@ class CudaSamplingTest : public testing::TestWithParam<int32_t> {
       const size_t at = static_cast<size_t>(r) * logits.size();
       check(cudaMemcpy(values.as<float>() + at, logits.data(), logits.size() * 4, cudaMemcpyHostToDevice),
             "copy");
-      reset_counts(counts.as<uint32_t>() + at, vocab, ids.as<int32_t>(), static_cast<int32_t>(prompt.size()),
-                   nullptr);
+      // half of what was drawn comes with the sequence, as after a preemption
+      reset_counts(
+          {counts.as<uint32_t>() + at, vocab},
+          {ids.as<int32_t>(), static_cast<int32_t>(prompt.size()), static_cast<int32_t>(drawn.size() / 2)},
+          nullptr);
       check(cudaMemcpy(slots.as<int32_t>() + r, &r, 4, cudaMemcpyHostToDevice), "copy");
-      for (size_t i = 0; i < drawn.size(); ++i)
+      for (size_t i = drawn.size() / 2; i < drawn.size(); ++i)
         set_last_tokens({slots.as<int32_t>() + r, ids.as<int32_t>() + prompt.size() + i, 1,
                          last.as<int32_t>(), counts.as<uint32_t>(), vocab},
                         nullptr);
