@@ -69,7 +69,7 @@ Lease ModelPool::try_lease(const std::string& id) {
   return state_->lease_locked(slot);
 }
 
-void ModelPool::lease(const std::string& id, OnLease on_lease) {
+uint64_t ModelPool::lease(const std::string& id, OnLease on_lease) {
   Lease lease;
   {
     const std::lock_guard lock(state_->mutex);
@@ -80,6 +80,14 @@ void ModelPool::lease(const std::string& id, OnLease on_lease) {
     lease = state_->lease_locked(slot);
   }
   on_lease(std::move(lease), nullptr);
+  return 0;
+}
+
+bool ModelPool::withdraw(const std::string& id, uint64_t ticket) {
+  OnLease withdrawn;  // destroyed outside the lock
+  const std::lock_guard lock(state_->mutex);
+  withdrawn = state_->withdraw_locked(state_->slot_locked(id), ticket);
+  return withdrawn != nullptr;
 }
 
 void ModelPool::load(const std::string& id, std::optional<bool> pin, OnDone on_done) {

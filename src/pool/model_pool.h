@@ -31,8 +31,13 @@ class ModelPool {
   Lease try_lease(const std::string& id);
 
   /// Calls `on_lease` once: at once where the model is loaded, else on the loader thread, with the lease or
-  /// with why there is none. Throws Error(kOverloaded) when too many wait, kUnavailable after stop().
-  void lease(const std::string& id, OnLease on_lease);
+  /// with why there is none. Throws Error(kOverloaded) when too many wait, kUnavailable after stop(). The
+  /// result is for withdraw().
+  uint64_t lease(const std::string& id, OnLease on_lease);
+
+  /// Ends the wait of a lease() that is not over: true, and its `on_lease` is never called. A model that
+  /// nobody waits for any more is not loaded, unless that has begun.
+  bool withdraw(const std::string& id, uint64_t ticket);
 
   /// Loads it and, where `pin` says so, keeps it from being unloaded for room or idleness, or lets go again.
   void load(const std::string& id, std::optional<bool> pin, OnDone on_done);

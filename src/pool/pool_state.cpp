@@ -116,18 +116,34 @@ void PoolState::release(size_t index) {
   wake.notify_all();
 }
 
-void PoolState::want_locked(Slot& slot, OnLease on_lease) {
+uint64_t PoolState::want_locked(Slot& slot, OnLease on_lease) {
   if (stopped) throw Error(Code::kUnavailable, "[pool.lease] expected a running server; got one that stops");
   if (n_waiting >= options.max_waiting) {
     throw Error(Code::kOverloaded, "[pool.lease] expected room for one more request that waits for a model");
   }
   ++n_waiting;
-  slot.waiters.push_back(std::move(on_lease));
-  if (slot.phase != Phase::kUnloaded) return;
+  const uint64_t ticket = next_ticket++;
+  slot.waiters.push_back({ticket, std::move(on_lease)});
+  if (slot.phase != Phase::kUnloaded) return ticket;
   slot.phase = Phase::kWanted;
   slot.wanted_since = options.now();
   wanted.push_back(static_cast<size_t>(&slot - slots.data()));
   wake.notify_all();
+  return ticket;
+}
+
+OnLease PoolState::withdraw_locked(Slot& slot, uint64_t ticket) {
+  const auto found = std::find_if(slot.waiters.begin(), slot.waiters.end(),
+                                  [&](const Waiter& waiter) { return waiter.ticket == ticket; });
+  if (found == slot.waiters.end()) return nullptr;
+  OnLease on_lease = std::move(found->on_lease);
+  slot.waiters.erase(found);
+  --n_waiting;
+  if (slot.phase == Phase::kWanted && slot.waiters.empty()) {
+    slot.phase = Phase::kUnloaded;
+    std::erase(wanted, static_cast<size_t>(&slot - slots.data()));
+  }
+  return on_lease;
 }
 
 void PoolState::run() {
@@ -255,8 +271,8 @@ void PoolState::load(size_t index, std::unique_lock<std::mutex>& lock) {
   slot.last_used = options.now();
   note_facts(slot.facts, *slot.model);
   std::vector<std::pair<OnLease, Lease>> calls;
-  for (OnLease& waiter : std::exchange(slot.waiters, {}))
-    calls.emplace_back(std::move(waiter), lease_locked(slot));
+  for (Waiter& waiter : std::exchange(slot.waiters, {}))
+    calls.emplace_back(std::move(waiter.on_lease), lease_locked(slot));
   n_waiting -= calls.size();
   lock.unlock();
   for (auto& [call, lease] : calls) call(std::move(lease), nullptr);
@@ -269,7 +285,7 @@ void PoolState::fail(Slot& slot, std::exception_ptr why, std::unique_lock<std::m
   const auto unloads = std::exchange(slot.unload_waiters, {});
   n_waiting -= waiters.size();
   lock.unlock();
-  for (const OnLease& call : waiters) call(nullptr, why);
+  for (const Waiter& waiter : waiters) waiter.on_lease(nullptr, why);
   for (const OnDone& call : unloads) call(why);
   lock.lock();
 }

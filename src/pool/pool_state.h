@@ -64,6 +64,11 @@ class PoolState : public std::enable_shared_from_this<PoolState> {
   enum class Phase : uint8_t { kUnloaded, kWanted, kLoading, kReady, kRetiring };
   using Time = std::chrono::steady_clock::time_point;
 
+  struct Waiter {
+    uint64_t ticket = 0;
+    OnLease on_lease;
+  };
+
   struct Slot {
     ModelSource source;
     ModelEntry facts;
@@ -73,7 +78,7 @@ class PoolState : public std::enable_shared_from_this<PoolState> {
     bool pinned = false;
     Time last_used;     // while nobody holds a lease
     Time wanted_since;  // while kWanted
-    std::vector<OnLease> waiters;
+    std::vector<Waiter> waiters;
     std::vector<OnDone> unload_waiters;
   };
 
@@ -82,7 +87,9 @@ class PoolState : public std::enable_shared_from_this<PoolState> {
   // Of the holder of the mutex:
   Slot& slot_locked(const std::string& id);
   Lease lease_locked(Slot& slot);
-  void want_locked(Slot& slot, OnLease on_lease);
+  uint64_t want_locked(Slot& slot, OnLease on_lease);  // a ticket
+  /// Null when nobody waits with that ticket. What nobody waits for any more is not wanted.
+  OnLease withdraw_locked(Slot& slot, uint64_t ticket);
 
   void run();           // the loader thread
   void stop_loading();  // and joins it
@@ -94,6 +101,7 @@ class PoolState : public std::enable_shared_from_this<PoolState> {
   std::map<std::string, size_t> by_id;
   std::deque<size_t> wanted;  // slots in order of arrival
   size_t n_waiting = 0;
+  uint64_t next_ticket = 1;
   engine::Counters retired;  // of models that were unloaded
   bool stopped = false;
   std::thread thread;

@@ -104,12 +104,41 @@ void Generation::open_members(size_t first_slot, const std::vector<uint64_t>& jo
   open_ += jobs.size();
 }
 
+void Generation::attach(std::shared_ptr<const pool::Model> model) {
+  const std::lock_guard lock(mutex_);
+  model_ = std::move(model);
+  withdraw_ = nullptr;
+}
+
+void Generation::await_model(std::function<bool()> withdraw) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (model_ != nullptr) return;  // it came before this call
+    if (!cancelled_) {
+      withdraw_ = std::move(withdraw);
+      return;
+    }
+  }
+  end_wait(withdraw);
+}
+
+/// Nobody prepares it any more: the stream thread finds it cancelled and without jobs.
+void Generation::end_wait(const std::function<bool()>& withdraw) {
+  if (!withdraw()) return;
+  const std::lock_guard lock(mutex_);
+  streaming_ = true;
+  schedule_locked();
+}
+
 void Generation::cancel(Why why) {
+  std::function<bool()> withdraw;
   {
     const std::lock_guard lock(mutex_);
     if (cancelled_) return;
     cancelled_ = why;
+    withdraw = std::exchange(withdraw_, nullptr);
   }
+  if (withdraw) return end_wait(withdraw);
   cancel_jobs();
 }
 

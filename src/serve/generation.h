@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -47,7 +48,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
   const chat::Request& request() const { return request_; }
 
   /// The model that serves it, kept until the end. Once, before prepare_and_submit().
-  void attach(std::shared_ptr<const pool::Model> model) { model_ = std::move(model); }
+  void attach(std::shared_ptr<const pool::Model> model);
+
+  /// It waits for a model that is being loaded. `withdraw` ends the wait, or says false where that is over;
+  /// it is called at most once, by a cancel.
+  void await_model(std::function<bool()> withdraw);
 
   /// Ends it instead of prepare_and_submit().
   void refuse(base::Error error, Tally::End how) { fail(std::move(error), how); }
@@ -93,6 +98,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   Outcome outcome() const;
   void report();
   void cancel_jobs();
+  void end_wait(const std::function<bool()>& withdraw);
   std::optional<Why> cancelled() const;
 
   const std::shared_ptr<Shared> shared_;
@@ -112,6 +118,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   mutable std::mutex mutex_;
   std::vector<Slot> slots_;  // elements: job, tokens, receipt under the mutex, the rest as above
   std::optional<Why> cancelled_;
+  std::function<bool()> withdraw_;  // while it waits for a model
   std::optional<std::chrono::steady_clock::time_point> first_token_;
   Histogram gaps_;          // between tokens of a choice
   bool streaming_ = false;  // Started is out

@@ -146,9 +146,15 @@ void Service::start(const std::shared_ptr<Generation>& generation, const std::st
       generation->attach(std::move(lease));
       return post(*shared_, generation);
     }
-    pool_->lease(id, [shared = shared_, generation](pool::Lease lease, const std::exception_ptr& why) {
-      if (why != nullptr) return refuse_without_model(*generation, why);
-      start_late(*shared, generation, std::move(lease));
+    const uint64_t ticket =
+        pool_->lease(id, [shared = shared_, generation](pool::Lease lease, const std::exception_ptr& why) {
+          if (why != nullptr) return refuse_without_model(*generation, why);
+          start_late(*shared, generation, std::move(lease));
+        });
+    // Weak: the last owner of a pool must not be one of its waiters, which its own thread may let go of.
+    generation->await_model([models = std::weak_ptr(pool_), id, ticket] {
+      const auto pool = models.lock();
+      return pool != nullptr && pool->withdraw(id, ticket);
     });
   } catch (...) {
     shared_->live.remove(request_id);

@@ -312,6 +312,29 @@ TEST(ModelPool, unload_waits_for_leases_and_new_requests_load_again) {
   EXPECT_TRUE(is_ready(f.unload("b"), 0)) << "it is not loaded";
 }
 
+TEST(ModelPool, who_withdraws_is_not_called_and_what_nobody_waits_for_is_not_loaded) {
+  Fixture f;
+  f.hold("a");
+  auto a = f.ask("a");
+  while (f.loads_of("a") == 0) std::this_thread::yield();
+  std::atomic<int> called = 0;
+  const auto count = [&](const Lease&, const std::exception_ptr&) { ++called; };
+  const uint64_t under_way = f.pool->lease("a", count), behind = f.pool->lease("b", count);
+  EXPECT_TRUE(f.pool->withdraw("b", behind));
+  EXPECT_FALSE(f.pool->withdraw("b", behind)) << "once";
+  EXPECT_FALSE(f.pool->list()[1].loading);
+  EXPECT_TRUE(f.pool->withdraw("a", under_way));
+  EXPECT_TRUE(f.pool->list()[0].loading) << "another one waits";
+  auto c = f.ask("c");
+  f.let_go("a");
+  EXPECT_EQ(a.get()->id, "a");
+  EXPECT_EQ(c.get()->id, "c");
+  EXPECT_EQ(f.loads_of("b"), 0);
+  EXPECT_EQ(called, 0);
+  EXPECT_FALSE(f.pool->withdraw("a", f.pool->lease("a", count))) << "it was called at once";
+  EXPECT_EQ(called, 1);
+}
+
 TEST(ModelPool, counters_keep_what_unloaded_models_did) {
   Fixture f;
   f.get("a");

@@ -350,12 +350,35 @@ TEST(Service, CX_06_a_request_that_is_cancelled_while_its_model_loads_never_runs
   LateFixture f;
   const auto late = f.submit("late");
   EXPECT_TRUE(f.service->cancel("late"));
-  f.gate.set_value(nullptr);
-  ASSERT_TRUE(late->wait_end());
+  ASSERT_TRUE(late->wait_end()) << "at once, not when the model is there";
   EXPECT_EQ(late->failure_, Code::kCancelled);
   ASSERT_TRUE(f.service->wait_idle(20000));
-  EXPECT_EQ(f.service->engine_counters().submitted, 0u);
   EXPECT_EQ(f.service->counters().cancelled, 1u);
+  EXPECT_EQ(f.service->telemetry().last().at(0).outcome, Outcome::kCancelled);
+  f.gate.set_value(nullptr);
+  while (!f.service->pool().list()[1].loaded) std::this_thread::yield();
+  EXPECT_EQ(f.service->pool().list()[1].leases, 0u);
+  EXPECT_EQ(f.service->engine_counters().submitted, 0u);
+}
+
+TEST(Service, cancels_that_meet_the_end_of_a_load_end_each_request_once) {
+  for (int i = 0; i < 50; ++i) {
+    LateFixture f;
+    std::vector<std::shared_ptr<Generation>> generations;
+    for (int k = 0; k < 4; ++k) {
+      chat::Request request = ask("hi");
+      request.model = "late";
+      request.id = std::to_string(k);
+      generations.push_back(f.service->submit(std::move(request), std::make_shared<Recorder>()));
+    }
+    std::thread opener([&] { f.gate.set_value(nullptr); });
+    for (const auto& generation : generations) generation->cancel(Generation::Why::kDisconnected);
+    opener.join();
+    ASSERT_TRUE(f.service->wait_idle(20000));
+    const Counters c = f.service->counters();
+    EXPECT_EQ(c.cancelled + c.finished, 4u);
+    EXPECT_EQ(c.running, 0u);
+  }
 }
 
 TEST(Service, a_profile_fills_what_the_request_leaves_open) {
