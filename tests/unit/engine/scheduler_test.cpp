@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <deque>
 #include <random>
 
@@ -249,13 +250,14 @@ TEST(Scheduler, KeepsItsPromisesOverRandomLoads) {
   EXPECT_GT(preempted, 100);
 }
 
-/// Run by its own command: it takes minutes.
+/// Run as engine_scheduler_long (label slow): it takes minutes.
 TEST(Scheduler, DISABLED_KeepsItsPromisesOverMillionsOfSteps) {
   int64_t steps = 0;
   for (uint32_t seed = 1000; steps < 3'000'000; ++seed) {
     steps += Simulation(seed).run(3000);
     if (HasFatalFailure()) FAIL() << "seed " << seed;
   }
+  std::printf("%lld steps\n", static_cast<long long>(steps));
 }
 
 struct Case {
