@@ -281,6 +281,7 @@ Session::Task<bool> Session::answer(const Request& request, bool keep_alive) {
       co_return co_await send_response(request, std::move(response), keep_alive);
     }
     if (kind == ExchangeState::Answer::kDropped) {
+      if (half_closed()) co_return false;  // the handler was told that the peer is lost, and has let go
       const Error error(Code::kInternal, "[http.handler] expected an answer; got none");
       Response response = server_->error_response(error, request);
       co_return co_await send_response(request, std::move(response), keep_alive);

@@ -68,8 +68,10 @@ void RawClient::close() {
 
 bool RawClient::read_some() {
   pollfd entry{fd_, POLLIN, 0};
-  const int patience_ms = static_cast<int>(std::chrono::milliseconds(kPatience).count());
-  if (::poll(&entry, 1, patience_ms) <= 0) return false;
+  // Second by second: a process that was stopped for a while has not lost its patience.
+  int ready = 0;
+  for (auto left = kPatience; ready == 0 && left.count() > 0; --left) ready = ::poll(&entry, 1, 1000);
+  if (ready <= 0) return false;
   std::array<char, 65536> buffer;
   const ssize_t got = ::recv(fd_, buffer.data(), buffer.size(), 0);
   if (got < 0) was_reset_ = errno == ECONNRESET;

@@ -314,6 +314,22 @@ TEST_F(RequestTest, AHalfClosedClientStillGetsItsAnswers) {
   EXPECT_EQ(count_of(client.received(), "HTTP/1.1 200"), 2u);
 }
 
+TEST_F(RequestTest, AHalfClosedClientWhoseHandlerLetsGoHearsNothingOfAnInternalError) {
+  start();
+  RawClient client(server_->port());
+  client.send(get("/hold"));
+  ASSERT_TRUE(eventually([&] { return seen_.exchange(0) != nullptr; }));
+  client.half_close();
+  ASSERT_TRUE(eventually([&] { return seen_.disconnects == 1; }));
+  {
+    const std::lock_guard lock(seen_.mutex);
+    seen_.held.clear();
+  }
+  EXPECT_TRUE(client.read_to_end());
+  EXPECT_EQ(client.received(), "");
+  EXPECT_TRUE(all_closed());
+}
+
 TEST_F(RequestTest, AnswersFromAnotherThreadAndSecondAnswersThrow) {
   start();
   RawClient client(server_->port());
