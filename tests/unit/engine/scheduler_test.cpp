@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <deque>
 #include <random>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -34,7 +35,12 @@ class Simulation {
       step();
       if (::testing::Test::HasFatalFailure()) return taken_;
     }
-    for (int i = 0; i < 60000 && !(waiting_.empty() && running_.empty()); ++i) step();
+    // Nobody comes any more, so that tokens are drawn until all have theirs.
+    int64_t last = drawn_;
+    for (int i = 0; i < 1000 && !(waiting_.empty() && running_.empty()); ++i) {
+      step();
+      if (std::exchange(last, drawn_) != drawn_) i = 0;
+    }
     EXPECT_TRUE(waiting_.empty() && running_.empty()) << "somebody starves";
     EXPECT_EQ(used(), 0);
     return taken_;
@@ -147,7 +153,7 @@ class Simulation {
       s.fill.done += row.n_tokens;
       ASSERT_TRUE(s.fill.done == s.fill.tokens || s.fill.done % kGridTokens == 0) << "cut off the grid";
     }
-    if (row.decode || (s.fill.done == s.fill.tokens && s.drawn == 0)) ++s.drawn, --s.answer;
+    if (row.decode || (s.fill.done == s.fill.tokens && s.drawn == 0)) ++s.drawn, --s.answer, ++drawn_;
   }
 
   void read() {
@@ -236,7 +242,7 @@ class Simulation {
   std::vector<Seq> running_;
   std::deque<std::vector<int32_t>> in_flight_;  // numbers of the sequences of each step
   int32_t arrived_ = 0, n_preempted_ = 0;
-  int64_t taken_ = 0;
+  int64_t taken_ = 0, drawn_ = 0;  // steps, tokens
 };
 
 TEST(Scheduler, KeepsItsPromisesOverRandomLoads) {
