@@ -61,11 +61,14 @@ Json gguf_config(const tensor::Gguf& gguf) {
   config["hidden_size"] = gguf.integer(arch + ".embedding_length");
   config["num_hidden_layers"] = gguf.integer(arch + ".block_count");
   config["intermediate_size"] = gguf.integer(arch + ".feed_forward_length");
-  config["num_attention_heads"] = gguf.integer(arch + ".attention.head_count");
-  config["num_key_value_heads"] =
-      gguf.integer_or(arch + ".attention.head_count_kv", config["num_attention_heads"].get<int64_t>());
-  const int64_t head_dim =
-      config["hidden_size"].get<int64_t>() / config["num_attention_heads"].get<int64_t>();
+  const int64_t heads = gguf.integer(arch + ".attention.head_count");
+  if (heads < 1) {
+    throw Error(Code::kCorrupt,
+                "[models.gguf] expected at least one attention head; got " + std::to_string(heads));
+  }
+  config["num_attention_heads"] = heads;
+  config["num_key_value_heads"] = gguf.integer_or(arch + ".attention.head_count_kv", heads);
+  const int64_t head_dim = config["hidden_size"].get<int64_t>() / heads;
   config["head_dim"] = gguf.integer_or(arch + ".attention.key_length", head_dim);
   config["max_position_embeddings"] = gguf.integer(arch + ".context_length");
   config["rms_norm_eps"] = gguf.number(arch + ".attention.layer_norm_rms_epsilon");

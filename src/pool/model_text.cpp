@@ -70,7 +70,13 @@ std::string text_of(const tensor::Gguf& gguf, const char* key) {
 
 std::optional<int32_t> id_of(const tensor::Gguf& gguf, const char* key) {
   if (!gguf.has(key)) return std::nullopt;
-  return static_cast<int32_t>(gguf.integer(key));
+  const int64_t id = gguf.integer(key);
+  if (id == -1 || id == UINT32_MAX) return std::nullopt;  // both are written for "none"
+  if (id < 0 || id > INT32_MAX) {
+    throw Error(Code::kCorrupt,
+                std::string("[pool.text] expected a token id as ") + key + "; got " + std::to_string(id));
+  }
+  return static_cast<int32_t>(id);
 }
 
 std::optional<bool> flag_of(const tensor::Gguf& gguf, const char* key) {

@@ -36,6 +36,14 @@ int32_t flag_of(std::optional<bool> flag) {
   return flag ? static_cast<int32_t>(*flag) : -1;
 }
 
+/// An id beyond the vocabulary would be put in front of every prompt.
+void check_id(std::optional<int32_t> id, size_t n_tokens) {
+  if (!id || (*id >= 0 && static_cast<size_t>(*id) < n_tokens)) return;
+  throw base::Error(base::Code::kCorrupt, "[text.tokenizer] expected the id of one of " +
+                                              std::to_string(n_tokens) + " tokens; got " +
+                                              std::to_string(*id));
+}
+
 LeadingSpace leading_space_of(int32_t value) {
   switch (value) {
     case 1:
@@ -84,6 +92,7 @@ Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view
 }
 
 Tokenizer Tokenizer::from_gguf(const GgufVocab& vocab) {
+  for (const auto& id : {vocab.bos_id, vocab.eos_id, vocab.unk_id}) check_id(id, vocab.tokens.size());
   const FlatStrings tokens(vocab.tokens);
   const FlatStrings merges(vocab.merges);
   const TextkitGgufVocab given{

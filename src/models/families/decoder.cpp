@@ -7,6 +7,10 @@
 namespace penstock::models {
 namespace {
 
+// Far above every model that there is: a file must not make the plan of a billion layers before its tensors
+// are looked at.
+constexpr int64_t kMostLayers = 4096, kMostHeadDim = 1 << 14;
+
 using base::Code;
 using base::Error;
 using base::Json;
@@ -26,7 +30,13 @@ AttentionSpec read_attention(ConfigReader& config, int64_t hidden) {
   AttentionSpec attention;
   attention.q_heads = static_cast<int32_t>(config.positive("num_attention_heads"));
   attention.kv_heads = static_cast<int32_t>(config.positive_or("num_key_value_heads", attention.q_heads));
-  attention.head_dim = static_cast<int32_t>(config.positive_or("head_dim", hidden / attention.q_heads));
+  const int64_t head_dim = config.positive_or("head_dim", hidden / attention.q_heads);
+  if (head_dim < 2 || head_dim % 2 != 0 || head_dim > kMostHeadDim) {
+    throw Error(Code::kInvalidRequest, "[models.config] expected an even head_dim from 2 to " +
+                                           std::to_string(kMostHeadDim) + "; got " +
+                                           std::to_string(head_dim));
+  }
+  attention.head_dim = static_cast<int32_t>(head_dim);
   if (attention.q_heads % attention.kv_heads != 0) {
     throw Error(Code::kInvalidRequest,
                 "[models.config] expected num_attention_heads to be a multiple of num_key_value_heads; got " +
@@ -35,6 +45,26 @@ AttentionSpec read_attention(ConfigReader& config, int64_t hidden) {
   attention.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(attention.head_dim)));
   attention.rope = 0;
   return attention;
+}
+
+size_t read_layer_count(ConfigReader& config) {
+  const int64_t layers = config.positive("num_hidden_layers");
+  if (layers > kMostLayers) {
+    throw Error(Code::kInvalidRequest, "[models.config] expected at most " + std::to_string(kMostLayers) +
+                                           " as num_hidden_layers; got " + std::to_string(layers));
+  }
+  return static_cast<size_t>(layers);
+}
+
+/// The dimensions of a head that are turned.
+int32_t rope_dims(int32_t head_dim, double partial) {
+  const double dims = std::trunc(head_dim * partial);
+  if (!(dims >= 2 && dims <= head_dim) || std::fmod(dims, 2) != 0) {
+    throw Error(Code::kInvalidRequest,
+                "[models.config] expected partial_rotary_factor to turn an even number of a head's " +
+                    std::to_string(head_dim) + " dimensions; got " + std::to_string(partial));
+  }
+  return static_cast<int32_t>(dims);
 }
 
 }  // namespace
@@ -59,12 +89,12 @@ ModelSpec read_decoder(ConfigReader& config, const DecoderDefaults& defaults) {
   layer.attention = read_attention(config, spec.hidden);
   layer.ffn.width = config.positive("intermediate_size");
   layer.ffn.activation = read_activation(config, defaults);
-  spec.layers.assign(static_cast<size_t>(config.positive("num_hidden_layers")), layer);
+  spec.layers.assign(read_layer_count(config), layer);
   const Json parameters = rope_parameters(config);
   double partial = config.number_or("partial_rotary_factor", 1);
   if (parameters.is_object()) partial = ConfigReader(parameters).number_or("partial_rotary_factor", partial);
   RopeContext context;
-  context.dims = static_cast<int32_t>(layer.attention.head_dim * partial);
+  context.dims = rope_dims(layer.attention.head_dim, partial);
   context.theta = config.number_or("rope_theta", defaults.rope_theta);
   context.max_position = spec.max_position;
   // Keyed by layer type (gemma3): the family reads each entry itself.

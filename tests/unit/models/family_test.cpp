@@ -94,6 +94,24 @@ TEST(Family, WrongTypesAndMissingKeysAreNamed) {
   }
 }
 
+TEST(Family, SizesThatNoModelHasAreRefusedBeforeAPlanIsMadeOfThem) {
+  for (const auto& [key, value] :
+       std::vector<std::pair<const char*, Json>>{{"num_hidden_layers", 2147483647},
+                                                 {"num_hidden_layers", 0},
+                                                 {"num_attention_heads", 0},
+                                                 {"head_dim", 3},
+                                                 {"head_dim", 1 << 20},
+                                                 {"partial_rotary_factor", 0.1},
+                                                 {"partial_rotary_factor", 1e300}}) {
+    Json config = llama();
+    config[key] = value;
+    EXPECT_NE(refusal(config).find(key), std::string::npos) << key << ' ' << value;
+  }
+  Json config = llama();
+  config["partial_rotary_factor"] = 0.5;
+  EXPECT_EQ(read_spec(config).ropes.front().dims, 4);
+}
+
 TEST(Family, UnknownRopeTypesAndParametersAreRefused) {
   Json config = llama();
   config["rope_scaling"] = {{"rope_type", "longrope"}, {"factor", 2.0}};

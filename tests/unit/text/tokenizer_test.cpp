@@ -116,6 +116,9 @@ TEST(Tokenizer, DamagedFilesAreClearErrors) {
   vocab.scores.pop_back();
   EXPECT_EQ(code_of([&] { Tokenizer::from_gguf(vocab); }), Code::kCorrupt);
   vocab = testing::sentencepiece_vocab();
+  vocab.bos_id = static_cast<int32_t>(vocab.tokens.size());
+  EXPECT_EQ(code_of([&] { Tokenizer::from_gguf(vocab); }), Code::kCorrupt);
+  vocab = testing::sentencepiece_vocab();
   vocab.model = "rwkv";
   EXPECT_EQ(code_of([&] { Tokenizer::from_gguf(vocab); }), Code::kUnsupported);
   vocab = testing::sentencepiece_vocab();
