@@ -58,6 +58,10 @@ function(penstock_library name)
   if(PENSTOCK_SANITIZE AND name MATCHES "^(exec|ops|quant)$")
     target_compile_options(penstock_${name} PRIVATE -O2)
   endif()
+  # What reads bytes from outside tells the fuzz driver (tests/fuzz) where it goes.
+  if(PENSTOCK_SANITIZE MATCHES address AND name MATCHES "^(base|http|chat|text|tensor|models|pool|serve|api|tier)$")
+    target_compile_options(penstock_${name} PRIVATE -fsanitize-coverage=trace-pc)
+  endif()
   if(CMAKE_UNITY_BUILD AND name MATCHES "^(http|text)$")
     target_compile_options(penstock_${name} PRIVATE -Wno-subobject-linkage)  # types in anonymous namespaces count as included
   endif()

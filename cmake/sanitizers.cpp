@@ -22,6 +22,10 @@ const char* __tsan_default_suppressions() {
   return "";
 }
 
+/// Called at every branch of what is built with -fsanitize-coverage=trace-pc; the fuzz driver has another
+/// one.
+__attribute__((weak)) void __sanitizer_cov_trace_pc() {}
+
 const char* __lsan_default_suppressions() {
   return "";
 }
