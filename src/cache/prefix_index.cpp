@@ -22,6 +22,17 @@ PrefixKey extend(PrefixKey parent, std::span<const int32_t> tokens) {
   return {high, low};
 }
 
+std::vector<PrefixKey> block_keys(const Beginning& beginning, int32_t block_tokens) {
+  std::vector<PrefixKey> keys;
+  const std::span<const int32_t> tokens = beginning.tokens;
+  const auto block = static_cast<size_t>(block_tokens);
+  const size_t limit = std::min(tokens.size(), static_cast<size_t>(std::max(0, beginning.limit)));
+  for (size_t at = 0; at + block <= limit; at += block) {
+    keys.push_back(extend(keys.empty() ? beginning.root : keys.back(), tokens.subspan(at, block)));
+  }
+  return keys;
+}
+
 PrefixIndex::PrefixIndex(Groups& groups) : groups_(groups), key_of_(groups.list.size()) {
   for (size_t g = 0; g < groups_.list.size(); ++g) {
     groups_.list[g].pool.on_evict = [this, g](int32_t block) { evicted(g, block); };
@@ -53,31 +64,33 @@ std::vector<const PrefixIndex::Entry*> PrefixIndex::chain(PrefixKey root, std::s
   return found;
 }
 
-/// The most blocks of `chain` behind which a token finds all that it sees in `group`; at most `chain.size()`.
-int32_t PrefixIndex::usable(std::span<const Entry* const> chain, size_t group) const {
-  int32_t best = 0, run = 0;  // run: blocks there without a gap, up to the one looked at
-  for (int32_t n = 1; n <= static_cast<int32_t>(chain.size()); ++n) {
-    run = chain[static_cast<size_t>(n - 1)]->blocks[group] >= 0 ? run + 1 : 0;
-    const int32_t seen = n - groups_.list[group].first_seen(n * groups_.block_tokens) / groups_.block_tokens;
-    if (run >= seen) best = n;
+/// The most of the first `n_blocks` behind which a token finds all that it sees, in every group.
+int32_t PrefixIndex::longest(int32_t n_blocks, const There& there) const {
+  for (int32_t before = n_blocks + 1; n_blocks < before;) {  // a cut for one group may cut another
+    before = n_blocks;
+    for (size_t g = 0; g < groups_.list.size(); ++g) {
+      int32_t best = 0, run = 0;  // run: blocks there without a gap, up to the one looked at
+      for (int32_t n = 1; n <= n_blocks; ++n) {
+        run = there(n - 1, g) ? run + 1 : 0;
+        const int32_t seen = n - groups_.list[g].first_seen(n * groups_.block_tokens) / groups_.block_tokens;
+        if (run >= seen) best = n;
+      }
+      n_blocks = best;
+    }
   }
-  return best;
+  return n_blocks;
 }
 
 PrefixMatch PrefixIndex::find(PrefixKey root, std::span<const int32_t> tokens, int32_t max_tokens,
                               bool tails) const {
   const auto limit = std::min(tokens.size(), static_cast<size_t>(std::max(0, max_tokens)));
   std::vector<PrefixKey> keys;
-  std::vector<const Entry*> entries = chain(root, tokens.first(limit), keys);
-  for (size_t before = entries.size() + 1; entries.size() < before;) {  // a cut for one group may cut another
-    before = entries.size();
-    for (size_t g = 0; g < groups_.list.size(); ++g) {
-      entries.resize(static_cast<size_t>(usable(entries, g)));
-    }
-  }
+  const std::vector<const Entry*> entries = chain(root, tokens.first(limit), keys);
   PrefixMatch match;
-  match.n_blocks = static_cast<int32_t>(entries.size());
-  match.key = keys[entries.size()];
+  match.n_blocks = longest(static_cast<int32_t>(entries.size()), [&](int32_t index, size_t group) {
+    return entries[static_cast<size_t>(index)]->blocks[group] >= 0;
+  });
+  match.key = keys[static_cast<size_t>(match.n_blocks)];
   match.n_tokens = match.n_blocks * groups_.block_tokens;
   for (size_t g = 0; g < groups_.list.size(); ++g) {
     BlockRun run{groups_.list[g].first_seen(match.n_tokens) / groups_.block_tokens, {}};
@@ -125,6 +138,7 @@ void PrefixIndex::enter(PrefixCursor& cursor, std::span<const int32_t> tokens, i
     for (size_t g = 0; g < groups_.list.size(); ++g) blocks.push_back(table.block(g, cursor.n_blocks));
     put(cursor.key, own, std::move(blocks));
     cursor.key = cache::extend(cursor.key, own);
+    if (on_enter) on_enter(cursor.key);
   }
 }
 
@@ -179,6 +193,58 @@ void PrefixIndex::erase(PrefixKey key) {
   std::erase(siblings, key);
   if (siblings.empty()) children_.erase(entry.parent);
   entries_.erase(key);
+}
+
+std::vector<PrefixIndex::Missing> PrefixIndex::missing(const Beginning& beginning,
+                                                       const Stored& stored) const {
+  struct Link {
+    PrefixKey key;
+    uint64_t here = 0, stored = 0;
+  };
+  std::vector<Link> links;
+  const std::span<const int32_t> tokens = beginning.tokens;
+  PrefixKey parent = beginning.root;
+  for (const PrefixKey key : block_keys(beginning, groups_.block_tokens)) {
+    const auto block = static_cast<size_t>(groups_.block_tokens);
+    const auto own = tokens.subspan(links.size() * block, block);
+    Link link{key, 0, 0};
+    if (const Entry* entry = lookup(key, parent, own)) {
+      for (size_t g = 0; g < entry->blocks.size(); ++g) link.here |= uint64_t{entry->blocks[g] >= 0} << g;
+    }
+    link.stored = stored(key) & ~link.here;
+    if ((link.here | link.stored) == 0) break;
+    links.push_back(link);
+    parent = key;
+  }
+  const int32_t n = longest(static_cast<int32_t>(links.size()), [&](int32_t index, size_t group) {
+    const Link& link = links[static_cast<size_t>(index)];
+    return ((link.here | link.stored) >> group & 1) != 0;
+  });
+  uint64_t wanted = 0;  // groups that see the block looked at
+  std::vector<Missing> found;
+  for (int32_t i = 0; i < n; ++i) {
+    for (size_t g = 0; g < groups_.list.size(); ++g) {
+      wanted |= uint64_t{i >= groups_.list[g].first_seen(n * groups_.block_tokens) / groups_.block_tokens}
+                << g;
+    }
+    const Link& link = links[static_cast<size_t>(i)];
+    if ((link.stored & wanted) != 0) found.push_back({link.key, link.stored & wanted});
+  }
+  return found;
+}
+
+std::optional<PrefixIndex::View> PrefixIndex::view(PrefixKey key) const {
+  const auto it = entries_.find(key);
+  if (it == entries_.end()) return std::nullopt;
+  return View{it->second.parent, it->second.tokens, it->second.blocks};
+}
+
+void PrefixIndex::restore(PrefixKey parent, std::span<const int32_t> tokens, std::vector<int32_t> blocks) {
+  put(parent, tokens, std::move(blocks));
+}
+
+void PrefixIndex::forget(PrefixKey key) {
+  if (entries_.contains(key)) erase(key);
 }
 
 void PrefixIndex::clear() {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -19,6 +21,16 @@ struct PrefixKey {
 
 /// The key behind `parent` and `tokens`; the whole of each id counts.
 PrefixKey extend(PrefixKey parent, std::span<const int32_t> tokens);
+
+/// The first `limit` of some tokens, behind a root.
+struct Beginning {
+  PrefixKey root;
+  std::vector<int32_t> tokens;
+  int32_t limit = 0;
+};
+
+/// The keys of its whole blocks.
+std::vector<PrefixKey> block_keys(const Beginning& beginning, int32_t block_tokens);
 
 /// What a beginning was found in.
 struct PrefixMatch {
@@ -65,8 +77,33 @@ class PrefixIndex {
   void enter_tail(const PrefixCursor& cursor, std::span<const int32_t> tokens, int32_t n_computed,
                   const SequenceTable& table);
 
-  /// Forgets everything; blocks in use stay with their users.
+  /// A whole block that is not all here, and a bit for each group that is wanted of it.
+  struct Missing {
+    PrefixKey key;
+    uint64_t groups = 0;
+  };
+  /// What is missing of the first `max_tokens` of `tokens`, that `stored` has (a bit for each group that is
+  /// kept elsewhere under a key), and that makes a longer beginning with what is here.
+  using Stored = std::function<uint64_t(PrefixKey)>;
+  std::vector<Missing> missing(const Beginning& beginning, const Stored& stored) const;
+
+  /// What is entered under a key; the spans hold until the index changes.
+  struct View {
+    PrefixKey parent;
+    std::span<const int32_t> tokens;
+    std::span<const int32_t> blocks;  // [groups], -1: not there
+  };
+  std::optional<View> view(PrefixKey key) const;
+
+  /// Enters blocks that were filled from elsewhere; those of groups that are there already are not used.
+  void restore(PrefixKey parent, std::span<const int32_t> tokens, std::vector<int32_t> blocks);
+
+  /// Forgets what is entered under a key, if anything; blocks in use stay with their users.
+  void forget(PrefixKey key);
+  /// Forgets everything.
   void clear();
+
+  std::function<void(PrefixKey)> on_enter;  // hears of each whole block that a sequence entered
 
   PrefixStats stats() const;
 
@@ -80,10 +117,13 @@ class PrefixIndex {
     std::vector<int32_t> blocks;  // [groups], -1: not there
   };
 
+  /// Whether a group's block with that index is to be had.
+  using There = std::function<bool(int32_t index, size_t group)>;
+
   const Entry* lookup(PrefixKey key, PrefixKey parent, std::span<const int32_t> tokens) const;
   std::vector<const Entry*> chain(PrefixKey root, std::span<const int32_t> tokens,
                                   std::vector<PrefixKey>& keys) const;
-  int32_t usable(std::span<const Entry* const> chain, size_t group) const;
+  int32_t longest(int32_t n_blocks, const There& there) const;
   void find_tail(PrefixMatch& match, std::span<const int32_t> rest) const;
   void put(PrefixKey parent, std::span<const int32_t> tokens, std::vector<int32_t> blocks);
   void evicted(size_t group, int32_t block);

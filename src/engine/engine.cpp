@@ -12,6 +12,8 @@ namespace {
 using base::Code;
 using base::Error;
 
+constexpr std::chrono::milliseconds kFlushWait{3000};  // for the disk, at the end
+
 cache::Groups make_groups(const models::Plan& plan, const EngineOptions& options, int32_t block_tokens) {
   if (options.n_blocks.size() != plan.kv_groups.size()) {
     throw Error(Code::kInvalidRequest, "[engine.engine] expected block counts of " +
@@ -58,7 +60,8 @@ Engine::Engine(std::unique_ptr<exec::Executor> executor, const models::Plan& pla
       unread_tokens_(options_.prefill_chunk_tokens * static_cast<int32_t>(depth_)),
       groups_(make_groups(plan, options_, executor_->caps().block_tokens)),
       prefix_(groups_, executor_->caps(), options_.prefix_cache),
-      inbox_(static_cast<size_t>(options_.max_seqs) + static_cast<size_t>(options_.max_queue)),
+      inbox_(std::make_shared<Inbox>(static_cast<size_t>(options_.max_seqs) +
+                                     static_cast<size_t>(options_.max_queue))),
       builder_(executor_->caps().role_blind) {
   check_options(options_);
   const int32_t wanted =
@@ -68,6 +71,7 @@ Engine::Engine(std::unique_ptr<exec::Executor> executor, const models::Plan& pla
   for (const cache::Group& group : groups_.list) {
     counters_.blocks_total += static_cast<uint64_t>(group.pool.total());
   }
+  open_disk();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -117,16 +121,12 @@ std::vector<uint64_t> Engine::submit(Job job, std::vector<Member> members) {
   for (const auto& sequence : entry) sequence->group = ids.front();
   counters_.submitted += entry.size();
   counters_.waiting += entry.size();
-  inbox_.push_always({std::move(entry), 0});
+  inbox_->push_always({std::move(entry), 0, {}});
   return ids;
 }
 
 void Engine::cancel(uint64_t id) {
-  if (id != 0) inbox_.push_always({{}, id});
-}
-
-void Engine::clear_cache() {
-  inbox_.push_always({});
+  if (id != 0) inbox_->push_always({{}, id, {}});
 }
 
 Counters Engine::counters() const {
@@ -139,7 +139,7 @@ void Engine::stop() {
     const std::lock_guard lock(counters_mutex_);
     stopping_ = true;
   }
-  inbox_.close();
+  inbox_->close();
   const std::lock_guard lock(stop_mutex_);
   if (thread_.joinable()) thread_.join();
 }
@@ -149,18 +149,23 @@ void Engine::run() {
     expire();
     while (launched_.size() < depth_ && launch_next()) {
     }
-    if (!launched_.empty()) read_oldest();
+    is_idle_ = launched_.empty();
+    if (!is_idle_) read_oldest();
+    write_behind();
   }
+  if (disk_) disk_->flush(Sequence::Clock::now() + kFlushWait);
 }
 
-/// Sleeps on the inbox while there is nothing to do. False after stop, when nothing is left.
+/// Sleeps on the inbox while there is nothing to do, or nothing before blocks come from the disk. False after
+/// stop, when nothing is left.
 bool Engine::take_commands() {
-  if (waiting_.empty() && running_.empty()) {
-    std::optional<Command> command = inbox_.pop();
+  const bool waits_for_disk = is_idle_ && disk_ && disk_->n_fetches() > 0;
+  if ((waiting_.empty() && running_.empty()) || waits_for_disk) {
+    std::optional<Command> command = inbox_->pop();
     if (!command) return false;
     take(std::move(*command));
   }
-  while (std::optional<Command> command = inbox_.try_pop()) take(std::move(*command));
+  while (std::optional<Command> command = inbox_->try_pop()) take(std::move(*command));
   bool stopping = false;
   {
     const std::lock_guard lock(counters_mutex_);
@@ -177,9 +182,8 @@ void Engine::take(Command command) {
     waiting_.emplace(id, std::move(command.entry));
   } else if (command.cancel != 0) {
     end_where([id = command.cancel](const Sequence& s) { return s.id == id; }, Finish::kCancelled);
-  } else {
-    prefix_.clear();
-    count_blocks();
+  } else if (command.call) {
+    command.call();
   }
 }
 
@@ -303,6 +307,7 @@ void Engine::count_blocks() {
   counters_.blocks_used = used;
   counters_.blocks_kept = kept;
   counters_.prefix = prefix;
+  if (disk_) counters_.blocks_restored = disk_->restored_blocks();
 }
 
 }  // namespace penstock::engine

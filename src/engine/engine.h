@@ -1,5 +1,5 @@
 // Runs jobs on one executor: one thread that plans a step, builds it, launches it, reads the oldest one and
-// delivers. Owns the executor; everything but submit, cancel, counters, clear_cache and stop happens on its
+// delivers. Owns the executor; everything but submit, cancel, counters, cache wishes and stop happens on its
 // thread. Knows token ids only: text, stop strings and tool formats live above.
 #pragma once
 
@@ -12,6 +12,7 @@
 
 #include "base/bounded_queue.h"
 #include "engine/batch_builder.h"
+#include "engine/disk_tier.h"
 #include "engine/fair_queue.h"
 #include "engine/generator.h"
 #include "engine/options.h"
@@ -34,6 +35,7 @@ class Engine : public Generator {
   void cancel(uint64_t id) override;
   Counters counters() const override;
   void clear_cache() override;
+  void cache(CacheWish wish, OnCache on_done) override;
   /// Not from a sink: it waits for the thread that calls sinks.
   void stop() override;
 
@@ -43,11 +45,13 @@ class Engine : public Generator {
  private:
   /// Sequences that start together.
   using Entry = std::vector<std::unique_ptr<Sequence>>;
-  /// What came from other threads: jobs, else an id to cancel, else a wish to clear the cache.
+  /// What came from other threads: jobs, an id to cancel, or a call that is made on the engine's thread.
   struct Command {
     Entry entry;
     uint64_t cancel = 0;
+    std::function<void()> call;
   };
+  using Inbox = base::BoundedQueue<Command>;
 
   struct Step {
     exec::Ticket ticket = 0;
@@ -85,6 +89,14 @@ class Engine : public Generator {
   void drop_settled();
   void wait_again(std::unique_ptr<Sequence> sequence);
 
+  // engine_cache.cpp: wishes of the cache, and the disk
+  void open_disk();
+  CacheState look(const cache::Beginning& beginning) const;
+  void grant(const CacheWish& wish, const OnCache& answer);
+  bool waits_for_disk(const Candidate& candidate);
+  void came_from_disk(uint64_t id);
+  void write_behind();
+
   // engine_plan.cpp: what a step is made of
   StepPlan plan_next();
   void begin_followers();
@@ -115,9 +127,11 @@ class Engine : public Generator {
   const int32_t unread_tokens_;  // of one sequence, at most: those of all steps in flight
   cache::Groups groups_;
   PrefixCache prefix_;
+  std::unique_ptr<DiskTier> disk_;  // null: none
   int32_t context_length_ = 0;
 
-  base::BoundedQueue<Command> inbox_;
+  const std::shared_ptr<Inbox> inbox_;  // the disk's thread may outlive the engine
+  bool is_idle_ = false;                // nothing can be launched before something comes
   FairQueue queue_;
   std::map<uint64_t, Entry> waiting_;               // by the id of the first sequence, as in queue_
   std::vector<std::unique_ptr<Sequence>> running_;  // in order of admission

@@ -19,7 +19,8 @@ StepPlan Engine::plan_next() {
   begin_followers();
   propose_drafts();
   const bool role_blind = executor_->caps().role_blind;
-  const std::vector<Candidate> next = candidates();
+  std::vector<Candidate> next = candidates();
+  if (disk_) std::erase_if(next, [&](const Candidate& c) { return waits_for_disk(c); });
   std::vector<WaitingView> waiting;
   for (const Candidate& c : next) {
     const Entry& entry = waiting_.at(c.id);

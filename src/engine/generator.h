@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -74,6 +75,7 @@ struct Counters {
   uint64_t drafted = 0, accepted = 0;
   uint64_t running = 0, waiting = 0;
   uint64_t blocks_used = 0, blocks_kept = 0, blocks_total = 0;  // kept: unused, for what they hold
+  uint64_t blocks_restored = 0;                                 // from the disk
   cache::PrefixStats prefix;
   uint64_t max_batch_width = 0;
 };
@@ -83,6 +85,26 @@ struct Member {
   uint64_t seed = 0;
   std::shared_ptr<Sink> sink;
 };
+
+/// What is to become of what was computed for a text.
+struct CacheWish {
+  enum class Kind : uint8_t {
+    kLook,  // nothing
+    kPark,  // it is given to the disk, safe from a crash, and its memory given back where nobody else uses it
+    kFetch,  // it is brought back from the disk, as far as there is room
+    kDrop,   // it is removed from memory and disk, but for its first `keep_tokens`
+  };
+  Kind kind = Kind::kLook;
+  std::vector<int32_t> tokens;
+  uint64_t salt = 0;  // as Job::cache_salt
+  int32_t keep_tokens = 0;
+};
+
+/// Where the text stands afterwards: tokens from its first on.
+struct CacheState {
+  int32_t memory_tokens = 0, disk_tokens = 0;
+};
+using OnCache = std::function<void(std::optional<CacheState>)>;
 
 class Generator {
  public:
@@ -107,8 +129,12 @@ class Generator {
 
   virtual Counters counters() const = 0;
 
-  /// Forgets what was computed for ended jobs, at the next step boundary.
+  /// Forgets what was computed for ended jobs, at the next step boundary; on the disk, what is not pinned.
   virtual void clear_cache() = 0;
+
+  /// Answers once, on the engine's thread or, when it stops before, with nothing. Throws Error(kUnsupported)
+  /// for what needs a disk cache where there is none.
+  virtual void cache(CacheWish wish, OnCache on_done) = 0;
 
   /// Cancels what runs, joins the thread. Later submits throw.
   virtual void stop() = 0;

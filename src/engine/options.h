@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
+
+#include "tier/disk_store.h"
 
 namespace penstock::engine {
 
@@ -16,6 +19,8 @@ struct EngineOptions {
   int32_t max_draft_tokens = 0;        // proposed from a sequence's own text and checked in one step; 0: none
   bool prefix_cache = true;            // beginnings that were computed once serve later jobs
   std::vector<int32_t> n_blocks;       // of each KV group, as the executor was loaded with
+  std::shared_ptr<tier::DiskStore> disk;  // of cached blocks, for later and for after a restart; null: none
+  tier::Fingerprint fingerprint;  // of the model, the executor and its settings, where there is a disk
   std::function<void()> on_lost;  // called once, by the engine's thread, when the executor can do no more
 };
 

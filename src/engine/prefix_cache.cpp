@@ -7,10 +7,6 @@ namespace penstock::engine {
 PrefixCache::PrefixCache(cache::Groups& groups, const exec::Caps& caps, bool on)
     : groups_(groups), role_blind_(caps.role_blind), on_(on), index_(groups) {}
 
-cache::PrefixKey PrefixCache::root(const Sequence& sequence) {
-  return {sequence.job.cache_salt, ~sequence.job.cache_salt};
-}
-
 int32_t PrefixCache::shared_tokens(const Sequence& sequence) const {
   const int32_t known = std::min(sequence.computed, static_cast<int32_t>(sequence.tokens.size()));
   return role_blind_ ? known : std::min(known, sequence.n_prompt);
@@ -19,7 +15,7 @@ int32_t PrefixCache::shared_tokens(const Sequence& sequence) const {
 cache::PrefixMatch PrefixCache::find(const Sequence& sequence, bool tails) const {
   cache::PrefixMatch none;
   none.runs.resize(groups_.list.size());
-  none.key = root(sequence);
+  none.key = root(sequence.job.cache_salt);
   if (!uses(sequence)) return none;
   return index_.find(none.key, sequence.tokens, limit(sequence), tails && role_blind_);
 }
@@ -36,6 +32,12 @@ std::vector<int32_t> PrefixCache::blocks_to_start(const Sequence& sequence, cons
     if (match.tail_tokens > 0 && is_idle(match.tail[g])) ++need[g];
   }
   return need;
+}
+
+void PrefixCache::drop(const cache::Beginning& beginning, int32_t keep_tokens) {
+  const std::vector<cache::PrefixKey> keys = cache::block_keys(beginning, groups_.block_tokens);
+  const auto kept = static_cast<size_t>(keep_tokens / groups_.block_tokens);
+  for (size_t i = kept; i < keys.size(); ++i) index_.forget(keys[i]);
 }
 
 void PrefixCache::pin(const cache::PrefixMatch& match) {

@@ -17,6 +17,10 @@ class PrefixCache {
   /// copied.
   cache::PrefixMatch find(const Sequence& sequence, bool tails) const;
 
+  cache::PrefixMatch find(const cache::Beginning& beginning) const {
+    return index_.find(beginning.root, beginning.tokens, beginning.limit, false);
+  }
+
   /// Blocks of each group that are not available to others from the start of the sequence to its first draw.
   /// `unread_tokens`: of steps in flight, which windows do not give back.
   std::vector<int32_t> blocks_to_start(const Sequence& sequence, const cache::PrefixMatch& match,
@@ -41,11 +45,20 @@ class PrefixCache {
   /// Enters the rest and gives the blocks back.
   void end(Sequence& sequence);
 
+  /// What `sequence` looks for.
+  cache::Beginning beginning(const Sequence& sequence) const {
+    return {root(sequence.job.cache_salt), sequence.tokens, limit(sequence)};
+  }
+  /// The key before the first block of those who share a salt.
+  static cache::PrefixKey root(uint64_t salt) { return {salt, ~salt}; }
+
+  cache::PrefixIndex& index() { return index_; }
+  /// Forgets the blocks behind the first `keep_tokens` of the beginning.
+  void drop(const cache::Beginning& beginning, int32_t keep_tokens);
   void clear() { index_.clear(); }
   cache::PrefixStats stats() const { return index_.stats(); }
 
  private:
-  static cache::PrefixKey root(const Sequence& sequence);
   /// Tokens of the sequence that it may find.
   static int32_t limit(const Sequence& sequence) {
     return sequence.tokens_to_fill() - (sequence.draws_read > 0 ? 0 : 1);

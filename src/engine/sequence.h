@@ -32,8 +32,10 @@ struct Sequence {
 
   // From its start until it ends or is preempted.
   int32_t slot = -1;
-  bool waits = false;  // for another member of its group to compute their prompt
-  bool is_new = true;  // the executor has not heard of it
+  bool asked_disk = false;  // for blocks that are not in memory
+  bool waits_disk = false;  // for those to come
+  bool waits = false;       // for another member of its group to compute their prompt
+  bool is_new = true;       // the executor has not heard of it
   cache::SequenceTable table;
   std::vector<cache::TableChange> adopted;  // for the executor, when it hears of it
   std::vector<exec::BlockCopy> copies;      // likewise; their sources are retained until then

@@ -89,6 +89,8 @@ Ticket DelayedExecutor::forward(const Batch& batch) {
   step.copies = copy(batch.copies);
   step.resets = std::move(resets_);
   resets_.clear();
+  step.writes = std::move(writes_);
+  writes_.clear();
   ++in_flight_;
   steps_.emplace(ticket, std::move(step));
   return ticket;
@@ -152,6 +154,19 @@ void DelayedExecutor::run_through(Ticket ticket) {
   }
 }
 
+std::vector<std::byte> DelayedExecutor::read_block(int32_t kv_group, int32_t block) {
+  const auto is_of = [&](const Write& write) { return write.kv_group == kv_group && write.block == block; };
+  for (const auto& [ticket, step] : steps_) {
+    require(step.ran || std::ranges::none_of(step.writes, is_of), "read of a block that is being written");
+  }
+  require(std::ranges::none_of(writes_, is_of), "read of a block that is being written");
+  return inner_->read_block(kv_group, block);
+}
+
+void DelayedExecutor::write_block(int32_t kv_group, int32_t block, std::span<const std::byte> bytes) {
+  writes_.push_back({kv_group, block, copy(bytes)});
+}
+
 void DelayedExecutor::run(Step& step) {
   step.ran = true;
   std::optional<Ticket> inner;
@@ -159,6 +174,7 @@ void DelayedExecutor::run(Step& step) {
     for (const Reset& reset : step.resets) {
       inner_->reset_slot(reset.slot, reset.prompt, reset.generated);
     }
+    for (const Write& write : step.writes) inner_->write_block(write.kv_group, write.block, write.bytes);
     inner = inner_->forward({step.rows, step.tokens, step.table_edits, step.copies});
     if (step.sampled) inner_->sample(*inner, {step.sample_rows, step.biases});
     keep(step.results, inner_->wait(*inner));

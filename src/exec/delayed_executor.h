@@ -26,11 +26,17 @@ class DelayedExecutor : public Executor {
   void sample(Ticket ticket, const SampleBatch& batch) override;
   const StepOutput& wait(Ticket ticket) override;
   void release(Ticket ticket) override;
+  std::vector<std::byte> read_block(int32_t kv_group, int32_t block) override;
+  void write_block(int32_t kv_group, int32_t block, std::span<const std::byte> bytes) override;
 
  private:
   struct Reset {
     int32_t slot;
     std::vector<int32_t> prompt, generated;
+  };
+  struct Write {
+    int32_t kv_group, block;
+    std::vector<std::byte> bytes;
   };
   struct Results {
     std::vector<int32_t> tokens;
@@ -42,6 +48,7 @@ class DelayedExecutor : public Executor {
   };
   struct Step {
     std::vector<Reset> resets;  // before the forward
+    std::vector<Write> writes;  // likewise
     std::vector<Row> rows;
     std::vector<int32_t> tokens;
     std::vector<TableEdit> table_edits;
@@ -72,6 +79,7 @@ class DelayedExecutor : public Executor {
   Ticket next_ = 1;
   int32_t in_flight_ = 0;
   std::vector<Reset> resets_;
+  std::vector<Write> writes_;
   std::map<Ticket, Step> steps_;
   std::map<int32_t, SlotView> slots_;
   std::deque<Results> poisoned_;  // kept so that a stale view reads poison, not freed memory

@@ -108,7 +108,13 @@ struct Caps {
   /// Nor on its role, so that what was computed for a generated token serves as a prompt's, and a prompt may
   /// begin anywhere within a copied block.
   bool role_blind = false;
+  /// What decides a block's bytes beside model and tokens: layout, precision, kernels. Executors with the
+  /// same one can go on from each other's blocks. Empty: it cannot move blocks. Known after load().
+  std::string block_format;
 };
+
+/// Of what write_block() is given. Throws Error(kInternal) where it is not the block's size.
+void require_block_bytes(size_t got, size_t expected);
 
 using Ticket = uint64_t;
 
@@ -143,6 +149,12 @@ class Executor {
   virtual const StepOutput& wait(Ticket ticket) = 0;
 
   virtual void release(Ticket ticket) = 0;
+
+  /// What a block of a KV group holds, MemoryPlan::block_bytes. No step in flight may write to it. These
+  /// throw Error(kUnsupported) where Caps::block_format is empty.
+  virtual std::vector<std::byte> read_block(int32_t kv_group, int32_t block);
+  /// The block holds that from the next forward on. No step in flight may use it.
+  virtual void write_block(int32_t kv_group, int32_t block, std::span<const std::byte> bytes);
 };
 
 }  // namespace penstock::exec

@@ -36,6 +36,7 @@ ReferenceExecutor::ReferenceExecutor() {
   caps_.bit_stable = true;
   caps_.role_blind = true;
   caps_.max_draft_tokens = 16;
+  caps_.block_format = "reference float32";
 }
 
 ReferenceExecutor::~ReferenceExecutor() = default;
@@ -96,13 +97,37 @@ Ticket ReferenceExecutor::forward(const Batch& batch) {
   return next_ticket_++;
 }
 
-void ReferenceExecutor::copy_block(const BlockCopy& copy) {
+std::vector<std::span<float>> ReferenceExecutor::block_parts(int32_t kv_group, int32_t block) {
+  const models::KvGroup& group = plan_->kv_groups[static_cast<size_t>(kv_group)];
+  const size_t floats = static_cast<size_t>(caps_.block_tokens * group.kv_heads * group.head_dim) * 2;
+  std::vector<std::span<float>> parts;
   for (size_t layer = 0; layer < plan_->kv_layers.size(); ++layer) {
-    if (plan_->kv_layers[layer].group != copy.kv_group) continue;
-    const models::KvGroup& group = plan_->kv_groups[static_cast<size_t>(copy.kv_group)];
-    const int64_t floats = int64_t{caps_.block_tokens} * group.kv_heads * group.head_dim * 2;
-    const auto blocks = blocks_[layer].begin();
-    std::copy_n(blocks + copy.from * floats, floats, blocks + copy.to * floats);
+    if (plan_->kv_layers[layer].group != kv_group) continue;
+    parts.push_back(std::span(blocks_[layer]).subspan(static_cast<size_t>(block) * floats, floats));
+  }
+  return parts;
+}
+
+void ReferenceExecutor::copy_block(const BlockCopy& copy) {
+  const auto from = block_parts(copy.kv_group, copy.from), to = block_parts(copy.kv_group, copy.to);
+  for (size_t i = 0; i < from.size(); ++i) std::ranges::copy(from[i], to[i].begin());
+}
+
+std::vector<std::byte> ReferenceExecutor::read_block(int32_t kv_group, int32_t block) {
+  std::vector<std::byte> bytes;
+  for (const std::span<const float> part : block_parts(kv_group, block)) {
+    const auto own = std::as_bytes(part);
+    bytes.insert(bytes.end(), own.begin(), own.end());
+  }
+  return bytes;
+}
+
+void ReferenceExecutor::write_block(int32_t kv_group, int32_t block, std::span<const std::byte> bytes) {
+  const auto parts = block_parts(kv_group, block);
+  require_block_bytes(bytes.size(), parts.empty() ? 0 : parts.size() * parts.front().size_bytes());
+  for (const std::span<float> part : parts) {
+    std::ranges::copy(bytes.first(part.size_bytes()), std::as_writable_bytes(part).begin());
+    bytes = bytes.subspan(part.size_bytes());
   }
 }
 

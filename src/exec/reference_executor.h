@@ -26,12 +26,16 @@ class ReferenceExecutor : public Executor {
   void sample(Ticket ticket, const SampleBatch& batch) override;
   const StepOutput& wait(Ticket ticket) override;
   void release(Ticket ticket) override;
+  std::vector<std::byte> read_block(int32_t kv_group, int32_t block) override;
+  void write_block(int32_t kv_group, int32_t block, std::span<const std::byte> bytes) override;
 
  private:
   struct Slot;
   struct Step;
   struct TokenRun;
 
+  /// A block's part of each KV layer of the group.
+  std::vector<std::span<float>> block_parts(int32_t kv_group, int32_t block);
   void copy_block(const BlockCopy& copy);
   void run_token(Slot& slot, TokenRun& run);
   void append(Slot& slot, const ops::AttnIn& op, TokenRun& run);

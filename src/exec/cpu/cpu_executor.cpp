@@ -104,6 +104,7 @@ void CpuExecutor::load(const models::Plan& plan, const ops::WeightTable& weights
   tokens_.assign(static_cast<size_t>(limits.max_slots), {});
   caps_.detail = std::string(kernels_.name) + ", " + std::to_string(pool_->size()) + " threads, " +
                  (limits.exact ? "float32 activations" : "int8 activations");
+  caps_.block_format = std::string("cpu ") + kernels_.name + (limits.exact ? " float32" : " float16");
 }
 
 void CpuExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt,
@@ -252,6 +253,17 @@ const StepOutput& CpuExecutor::wait(Ticket ticket) {
 void CpuExecutor::release(Ticket ticket) {
   require_ticket(ticket);
   ticket_ = 0;
+}
+
+std::vector<std::byte> CpuExecutor::read_block(int32_t kv_group, int32_t block) {
+  const std::span<const std::byte> bytes = context_->cache.block(kv_group, block);
+  return {bytes.begin(), bytes.end()};
+}
+
+void CpuExecutor::write_block(int32_t kv_group, int32_t block, std::span<const std::byte> bytes) {
+  const std::span<std::byte> to = context_->cache.block(kv_group, block);
+  require_block_bytes(bytes.size(), to.size());
+  std::ranges::copy(bytes, to.begin());
 }
 
 }  // namespace penstock::exec::cpu

@@ -29,6 +29,8 @@ class CpuExecutor final : public Executor {
   void sample(Ticket ticket, const SampleBatch& batch) override;
   const StepOutput& wait(Ticket ticket) override;
   void release(Ticket ticket) override;
+  std::vector<std::byte> read_block(int32_t kv_group, int32_t block) override;
+  void write_block(int32_t kv_group, int32_t block, std::span<const std::byte> bytes) override;
 
  private:
   void compute(const Batch& batch);

@@ -1,5 +1,6 @@
 #include "exec/cpu/kv_cache.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -62,12 +63,15 @@ void KvCache::store(const Kernels& kernels, const Place& at, const float* key, c
   kernels.to_f16(value, group.dim, memory + value_at);
 }
 
-void KvCache::copy(int32_t group, int32_t from, int32_t to) const {
+std::span<std::byte> KvCache::block(int32_t group, int32_t block) const {
   const Group& g = groups_[static_cast<size_t>(group)];
   const size_t bytes = static_cast<size_t>(g.n_layers) * static_cast<size_t>(g.kv_heads) *
                        head_elements(g.dim) * (exact_ ? sizeof(float) : sizeof(uint16_t));
-  auto* memory = g.memory.as<std::byte>();
-  std::memcpy(memory + static_cast<size_t>(to) * bytes, memory + static_cast<size_t>(from) * bytes, bytes);
+  return {g.memory.as<std::byte>() + static_cast<size_t>(block) * bytes, bytes};
+}
+
+void KvCache::copy(int32_t group, int32_t from, int32_t to) const {
+  std::ranges::copy(block(group, from), block(group, to).begin());
 }
 
 const void* KvCache::keys(const Place& at) const {

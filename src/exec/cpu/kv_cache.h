@@ -36,6 +36,9 @@ class KvCache {
   /// What block `from` of a group holds, to block `to`: all layers and heads.
   void copy(int32_t group, int32_t from, int32_t to) const;
 
+  /// The bytes of a block of a group: all layers and heads. The cache's memory.
+  std::span<std::byte> block(int32_t group, int32_t block) const;
+
   /// Keys [first, last) of one head of a block for `n_queries` queries: in place, or in float32 in `scratch`
   /// (tile_floats) where so many queries read half precision that converting it once pays. Other keys of the
   /// tile hold anything.

@@ -14,8 +14,10 @@ namespace {
 using testing::Collector;
 using testing::FakeOptions;
 using testing::Gate;
+using testing::job_of;
 using testing::RandomJobs;
 using testing::Result;
+using testing::run;
 
 /// The parameters: depth as in EngineTest, and whether the executor is blind to roles.
 class EngineCacheTest : public ::testing::TestWithParam<std::tuple<int32_t, bool>> {
@@ -31,24 +33,6 @@ class EngineCacheTest : public ::testing::TestWithParam<std::tuple<int32_t, bool
 };
 INSTANTIATE_TEST_SUITE_P(Depths, EngineCacheTest,
                          ::testing::Combine(::testing::Values(0, 1, 2, 3), ::testing::Bool()));
-
-Job job_of(int32_t n, int32_t max_tokens, uint64_t seed = 1) {
-  Job job;
-  for (int32_t i = 0; i < n; ++i) job.prompt.push_back((i * 7 + i / 13) % 90);
-  job.max_tokens = max_tokens;
-  job.params.seed = seed;
-  job.params.temperature = 0.9f;
-  job.params.repetition_penalty = 1.2f;
-  job.params.frequency_penalty = 0.3f;
-  job.top_logprobs = 0;
-  return job;
-}
-
-Result run(Engine& engine, const Job& job) {
-  const auto sink = std::make_shared<Collector>();
-  engine.submit(job, sink);
-  return Result(*sink);
-}
 
 TEST_P(EngineCacheTest, AWarmAnswerEqualsAColdOne) {
   const auto engine = this->engine(fake());

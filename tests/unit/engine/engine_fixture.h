@@ -160,6 +160,26 @@ inline Result solo(const engine::Job& job) {
   return Result(*sink);
 }
 
+/// A job with a prompt of `n` tokens, the same for the same n's beginning.
+inline engine::Job job_of(int32_t n, int32_t max_tokens, uint64_t seed = 1) {
+  engine::Job job;
+  for (int32_t i = 0; i < n; ++i) job.prompt.push_back((i * 7 + i / 13) % 90);
+  job.max_tokens = max_tokens;
+  job.params.seed = seed;
+  job.params.temperature = 0.9f;
+  job.params.repetition_penalty = 1.2f;
+  job.params.frequency_penalty = 0.3f;
+  job.top_logprobs = 0;
+  return job;
+}
+
+/// The job's end, on an engine that others may use too.
+inline Result run(engine::Engine& engine, const engine::Job& job) {
+  const auto sink = std::make_shared<Collector>();
+  engine.submit(job, sink);
+  return Result(*sink);
+}
+
 inline void expect_same(const Result& got, const Result& expected) {
   EXPECT_EQ(got.ids, expected.ids);
   EXPECT_EQ(got.logprobs, expected.logprobs);

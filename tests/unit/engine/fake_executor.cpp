@@ -34,6 +34,7 @@ FakeExecutor::FakeExecutor(FakeOptions options) : options_(std::move(options)) {
   caps_.bit_stable = true;
   caps_.role_blind = options_.role_blind;
   caps_.max_draft_tokens = 8;
+  caps_.block_format = "fake";
   slots_.resize(static_cast<size_t>(options_.max_slots));
   for (const int32_t n : options_.n_blocks) {
     keys_.emplace_back(static_cast<size_t>(n * options_.block_tokens));
@@ -51,6 +52,22 @@ void FakeExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt,
     s.counts[token].token = s.last_token = token;
     ++s.counts[token].generated;
   }
+}
+
+std::span<FakeExecutor::Key> FakeExecutor::block(int32_t kv_group, int32_t block) {
+  const auto n = static_cast<size_t>(options_.block_tokens);
+  return std::span(keys_.at(static_cast<size_t>(kv_group))).subspan(static_cast<size_t>(block) * n, n);
+}
+
+std::vector<std::byte> FakeExecutor::read_block(int32_t kv_group, int32_t block) {
+  const auto bytes = std::as_bytes(this->block(kv_group, block));
+  return {bytes.begin(), bytes.end()};
+}
+
+void FakeExecutor::write_block(int32_t kv_group, int32_t block, std::span<const std::byte> bytes) {
+  const auto to = std::as_writable_bytes(this->block(kv_group, block));
+  require(bytes.size() == to.size(), "a block of another size");
+  std::ranges::copy(bytes, to.begin());
 }
 
 void FakeExecutor::apply(const exec::TableEdit& edit) {

@@ -42,6 +42,8 @@ class FakeExecutor : public exec::Executor {
   void sample(exec::Ticket ticket, const exec::SampleBatch& batch) override;
   const exec::StepOutput& wait(exec::Ticket ticket) override;
   void release(exec::Ticket ticket) override;
+  std::vector<std::byte> read_block(int32_t kv_group, int32_t block) override;
+  void write_block(int32_t kv_group, int32_t block, std::span<const std::byte> bytes) override;
 
  private:
   struct Key {
@@ -59,6 +61,7 @@ class FakeExecutor : public exec::Executor {
     std::vector<float> logits;
   };
 
+  std::span<Key> block(int32_t kv_group, int32_t block);
   void apply(const exec::TableEdit& edit);
   void check_batch(const exec::Batch& batch) const;
   void run_row(const exec::Row& row, std::span<const int32_t> tokens);

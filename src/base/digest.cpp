@@ -1,0 +1,53 @@
+#include "base/digest.h"
+
+#include <algorithm>
+#include <array>
+
+#include <openssl/evp.h>
+
+#include "base/error.h"
+
+namespace penstock::base {
+
+struct Digest::Context {
+  EVP_MD_CTX* evp = EVP_MD_CTX_new();
+  Context() = default;
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context() { EVP_MD_CTX_free(evp); }
+};
+
+Digest::Digest(Algorithm algorithm) : context_(std::make_unique<Context>()) {
+  const EVP_MD* kind = algorithm == Algorithm::kSha256 ? EVP_sha256() : EVP_sha1();
+  if (context_->evp == nullptr || EVP_DigestInit_ex(context_->evp, kind, nullptr) != 1) {
+    throw Error(Code::kInternal, "[base.digest] expected the digest to start; OpenSSL refused");
+  }
+}
+
+Digest::~Digest() = default;
+Digest::Digest(Digest&&) noexcept = default;
+Digest& Digest::operator=(Digest&&) noexcept = default;
+
+void Digest::update(std::string_view bytes) {
+  EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size());
+}
+
+std::string Digest::finish() {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
+  unsigned int length = 0;
+  EVP_DigestFinal_ex(context_->evp, raw.data(), &length);
+  std::string hex;
+  for (unsigned int i = 0; i < length; ++i) {
+    hex += "0123456789abcdef"[raw[i] >> 4];
+    hex += "0123456789abcdef"[raw[i] & 15];
+  }
+  return hex;
+}
+
+bool is_hex(std::string_view text, size_t digits) {
+  return text.size() == digits && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+}  // namespace penstock::base

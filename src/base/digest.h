@@ -1,0 +1,30 @@
+// SHA-256 and SHA-1, from OpenSSL. One owner thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace penstock::base {
+
+enum class Algorithm { kSha256, kSha1 };
+
+class Digest {
+ public:
+  explicit Digest(Algorithm algorithm);
+  ~Digest();
+  Digest(Digest&&) noexcept;
+  Digest& operator=(Digest&&) noexcept;
+
+  void update(std::string_view bytes);
+  /// Lower-case hex; the digest is used up.
+  std::string finish();
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
+bool is_hex(std::string_view text, size_t digits);
+
+}  // namespace penstock::base
