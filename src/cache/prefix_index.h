@@ -22,6 +22,11 @@ struct PrefixKey {
 /// The key behind `parent` and `tokens`; the whole of each id counts.
 PrefixKey extend(PrefixKey parent, std::span<const int32_t> tokens);
 
+/// The key before the first block of those that share a salt.
+inline PrefixKey salted_root(uint64_t salt) {
+  return {salt, ~salt};
+}
+
 /// The first `limit` of some tokens, behind a root.
 struct Beginning {
   PrefixKey root;

@@ -46,6 +46,7 @@ struct Serving {
   Urgency urgency = Urgency::kRealtime;
   bool use_cache = true;   // begin with what was computed for earlier requests, and keep what is computed
   std::string cache_salt;  // requests share what was computed with those of the same salt only
+  std::string session;     // a name under which what was computed can be parked and brought back; empty: none
   std::optional<int64_t> timeout_ms;  // from when it was read; absent: the server's setting
 };
 

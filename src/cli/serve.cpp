@@ -41,12 +41,9 @@ std::shared_ptr<const pool::Model> scripted_model(const std::string& engine) {
 /// The first model that is named is loaded before the server listens, so that what is wrong with it is said
 /// here.
 std::shared_ptr<pool::ModelPool> make_pool(const Program& program, const config::Settings& settings,
-                                           const std::vector<std::string>& names, std::atomic<bool>& lost) {
-  const auto on_lost = [&lost] {
-    lost = true;
-    api::ShutdownSignals::stop();
-  };
-  auto models = std::make_shared<pool::ModelPool>(served_models(program, settings, names, on_lost),
+                                           const std::vector<std::string>& names,
+                                           const ServedTogether& together) {
+  auto models = std::make_shared<pool::ModelPool>(served_models(program, settings, names, together),
                                                   pool_options(settings));
   if (names.empty() && !settings.model_dir.empty()) return models;
   std::promise<void> loaded;
@@ -59,12 +56,13 @@ std::shared_ptr<pool::ModelPool> make_pool(const Program& program, const config:
 
 std::unique_ptr<serve::Service> make_service(const Program& program, const config::Settings& settings,
                                              const std::vector<std::string>& names, const std::string& engine,
-                                             std::atomic<bool>& lost) {
+                                             const ServedTogether& together) {
   serve::ServiceOptions options;
+  options.disk = together.disk;
   options.request_timeout_ms = settings.request_timeout_ms;
   if (!settings.profiles.empty()) options.profiles = pool::read_profiles(settings.profiles);
   if (!engine.empty()) return std::make_unique<serve::Service>(scripted_model(engine), std::move(options));
-  return std::make_unique<serve::Service>(make_pool(program, settings, names, lost), std::move(options));
+  return std::make_unique<serve::Service>(make_pool(program, settings, names, together), std::move(options));
 }
 
 int run(const Program& program, const config::Settings& settings, const std::vector<std::string>& names,
@@ -73,7 +71,12 @@ int run(const Program& program, const config::Settings& settings, const std::vec
   const api::ShutdownSignals signals;
   api::check_settings(settings);   // before minutes of download and loading
   std::atomic<bool> lost = false;  // outlives the models, whose engines set it
-  const auto service = make_service(program, settings, names, engine, lost);
+  const ServedTogether together{[&lost] {
+                                  lost = true;
+                                  api::ShutdownSignals::stop();
+                                },
+                                open_disk_cache(settings)};
+  const auto service = make_service(program, settings, names, engine, together);
   api::ApiServer server(settings, *service);
   server.start();
   std::cout << "listening on " << server.url() << std::endl;

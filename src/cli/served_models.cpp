@@ -48,9 +48,10 @@ std::vector<fs::path> models_in(const fs::path& folder) {
 }
 
 pool::ModelSource source_of(const config::Settings& settings, const store::Located& located,
-                            const std::function<void()>& on_lost) {
+                            const ServedTogether& together) {
   pool::LoadOptions options = load_options(settings, located);
-  options.on_lost = on_lost;
+  options.on_lost = together.on_lost;
+  options.disk = together.disk;
   pool::ModelSource source;
   source.id = options.name;
   source.names = options.names;
@@ -70,7 +71,7 @@ pool::ModelSource source_of(const config::Settings& settings, const store::Locat
 
 std::vector<pool::ModelSource> served_models(const Program& program, const config::Settings& settings,
                                              const std::vector<std::string>& names,
-                                             const std::function<void()>& on_lost) {
+                                             const ServedTogether& together) {
   std::vector<store::Located> found;
   for (const std::string& name : names) found.push_back(locate_or_pull(program, name));
   if (names.empty() && settings.model_dir.empty()) found.push_back(locate_or_pull(program, ""));
@@ -95,8 +96,17 @@ std::vector<pool::ModelSource> served_models(const Program& program, const confi
                                            std::to_string(found.size()));
   }
   std::vector<pool::ModelSource> sources;
-  for (const store::Located& one : found) sources.push_back(source_of(settings, one, on_lost));
+  for (const store::Located& one : found) sources.push_back(source_of(settings, one, together));
   return sources;
+}
+
+std::shared_ptr<tier::DiskStore> open_disk_cache(const config::Settings& settings) {
+  if (settings.disk_cache_dir.empty()) return nullptr;
+  tier::DiskOptions options;
+  options.directory = settings.disk_cache_dir;
+  options.max_bytes = static_cast<uint64_t>(settings.disk_cache_bytes);
+  options.min_free_bytes = static_cast<uint64_t>(settings.disk_cache_min_free_bytes);
+  return std::make_shared<tier::DiskStore>(std::move(options));
 }
 
 pool::PoolOptions pool_options(const config::Settings& settings) {

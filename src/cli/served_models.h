@@ -3,21 +3,32 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
 #include "config/settings.h"
 #include "pool/model_pool.h"
+#include "tier/disk_store.h"
 
 namespace penstock::cli {
 
+/// What all served models have in common.
+struct ServedTogether {
+  std::function<void()> on_lost;          // called when a device can do no more
+  std::shared_ptr<tier::DiskStore> disk;  // null: none
+};
+
 /// The named ones first, pulled when they are not here; without a name and a --model-dir one is chosen for
-/// this machine. `on_lost` is called when a device can do no more. Throws what is wrong with a named model; a
-/// folder of --model-dir that holds part of a model is left out, with a warning.
+/// this machine. Throws what is wrong with a named model; a folder of --model-dir that holds part of a model
+/// is left out, with a warning.
 std::vector<pool::ModelSource> served_models(const Program& program, const config::Settings& settings,
                                              const std::vector<std::string>& names,
-                                             const std::function<void()>& on_lost);
+                                             const ServedTogether& together);
+
+/// Null where no folder is set. Throws Error(kIo), kUnavailable, as tier::DiskStore does.
+std::shared_ptr<tier::DiskStore> open_disk_cache(const config::Settings& settings);
 
 pool::PoolOptions pool_options(const config::Settings& settings);
 

@@ -68,7 +68,7 @@ CacheState Engine::look(const cache::Beginning& beginning) const {
 }
 
 void Engine::grant(const CacheWish& wish, const OnCache& answer) {
-  const cache::Beginning beginning{PrefixCache::root(wish.salt), wish.tokens,
+  const cache::Beginning beginning{cache::salted_root(wish.salt), wish.tokens,
                                    static_cast<int32_t>(wish.tokens.size())};
   const auto done = [this, beginning, answer] {
     count_blocks();

@@ -15,7 +15,7 @@ int32_t PrefixCache::shared_tokens(const Sequence& sequence) const {
 cache::PrefixMatch PrefixCache::find(const Sequence& sequence, bool tails) const {
   cache::PrefixMatch none;
   none.runs.resize(groups_.list.size());
-  none.key = root(sequence.job.cache_salt);
+  none.key = cache::salted_root(sequence.job.cache_salt);
   if (!uses(sequence)) return none;
   return index_.find(none.key, sequence.tokens, limit(sequence), tails && role_blind_);
 }

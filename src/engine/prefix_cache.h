@@ -47,11 +47,8 @@ class PrefixCache {
 
   /// What `sequence` looks for.
   cache::Beginning beginning(const Sequence& sequence) const {
-    return {root(sequence.job.cache_salt), sequence.tokens, limit(sequence)};
+    return {cache::salted_root(sequence.job.cache_salt), sequence.tokens, limit(sequence)};
   }
-  /// The key before the first block of those who share a salt.
-  static cache::PrefixKey root(uint64_t salt) { return {salt, ~salt}; }
-
   cache::PrefixIndex& index() { return index_; }
   /// Forgets the blocks behind the first `keep_tokens` of the beginning.
   void drop(const cache::Beginning& beginning, int32_t keep_tokens);

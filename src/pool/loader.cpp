@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "engine/engine.h"
 #include "pool/executors.h"
+#include "pool/fingerprint.h"
 #include "pool/memory.h"
 #include "pool/model_text.h"
 
@@ -149,7 +150,12 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   model->defaults = combine(defaults_sources(options, text.defaults));
   model->codec = text.codec;
   model->guard = std::make_shared<text::ControlGuard>(*text.codec);
-  const engine::EngineOptions engine = engine_options(options, loaded);
+  engine::EngineOptions engine = engine_options(options, loaded);
+  model->block_tokens = loaded.executor->caps().block_tokens;
+  if (options.disk != nullptr) {
+    engine.disk = options.disk;
+    engine.fingerprint = model->fingerprint = fingerprint_of(files, loaded.executor->caps());
+  }
   resident->engine = std::make_unique<engine::Engine>(std::move(loaded.executor), files.plan, engine);
   model->generator = std::shared_ptr<engine::Generator>(resident, resident->engine.get());
   ++n_models_loaded;

@@ -27,10 +27,11 @@ struct LoadOptions {
   int32_t max_draft_tokens = 0;
   int32_t context_length = 0;  // tokens, 0: the model's own
   int32_t prefill_chunk_tokens = 512;
-  uint64_t kv_memory_bytes = 0;         // 0: a share of the free memory
-  DefaultsSource set_defaults;          // over those of the model's files
-  DefaultsSource recommended_defaults;  // under them
-  std::function<void()> on_lost;        // the engine's
+  uint64_t kv_memory_bytes = 0;           // 0: a share of the free memory
+  DefaultsSource set_defaults;            // over those of the model's files
+  DefaultsSource recommended_defaults;    // under them
+  std::function<void()> on_lost;          // the engine's
+  std::shared_ptr<tier::DiskStore> disk;  // of cached blocks; null: none
 };
 
 /// The places that may say how tokens are drawn, the strongest first; `of_files` is the model's own

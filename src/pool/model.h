@@ -11,6 +11,7 @@
 #include "pool/generation_defaults.h"
 #include "text/codec.h"
 #include "text/control_guard.h"
+#include "tier/block_file.h"
 
 namespace penstock::pool {
 
@@ -22,7 +23,9 @@ struct Model {
   std::string format;              // "affine 4-bit group 32"
   std::string executor;            // "cpu"
   std::string executor_detail;
-  int32_t context_length = 0;  // tokens
+  int32_t context_length = 0;     // tokens
+  int32_t block_tokens = 0;       // of a block of the cache
+  tier::Fingerprint fingerprint;  // of its blocks on the disk; empty: they are not there
   std::vector<int32_t> stop_ids;
   GenerationDefaults defaults;  // absent where nobody says: kBuiltInDefaults
   std::shared_ptr<text::Codec> codec;

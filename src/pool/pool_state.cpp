@@ -24,7 +24,7 @@ std::exception_ptr pointer_to(Error error) {
 }
 
 // A counter that is new belongs in one of the two sums below.
-static_assert(sizeof(engine::Counters) == 18 * sizeof(uint64_t) + sizeof(cache::PrefixStats));
+static_assert(sizeof(engine::Counters) == 19 * sizeof(uint64_t) + sizeof(cache::PrefixStats));
 
 void add_counted(engine::Counters& sum, const engine::Counters& c) {
   sum.submitted += c.submitted;
@@ -46,6 +46,7 @@ void add_counted(engine::Counters& sum, const engine::Counters& c) {
   sum.prefix.tokens_found += c.prefix.tokens_found;
   sum.prefix.inserted += c.prefix.inserted;
   sum.prefix.evicted += c.prefix.evicted;
+  sum.blocks_restored += c.blocks_restored;
 }
 
 void note_facts(ModelEntry& facts, const Model& model) {

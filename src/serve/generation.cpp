@@ -79,6 +79,10 @@ void Generation::submit() {
   usage_.prompt_tokens = prepared.prompt_tokens;
   receipt_.max_tokens = prepared.max_tokens;
   make_slots(prepared.prompts.size() * static_cast<size_t>(request_.n));
+  if (!request_.serving.session.empty()) {
+    session_tokens_ = prepared.prompts.front().job.prompt;
+    cache_salt_ = prepared.prompts.front().job.cache_salt;
+  }
   size_t slot = 0;
   for (Prepared::Prompt& prompt : prepared.prompts) {
     if (cancelled()) break;
@@ -220,6 +224,9 @@ std::vector<Generation::Batch> Generation::take_locked() {
 void Generation::process(Batch& batch) {
   Slot& slot = slots_[batch.slot];
   const auto is_muted = [this] { return failed_ || cancelled(); };
+  if (batch.slot == 0 && !request_.serving.session.empty()) {
+    for (const engine::Token& token : batch.tokens) session_tokens_.push_back(token.id);
+  }
   if (!is_muted()) {
     if (auto delta = slot.choice->push(batch.tokens)) emit(std::move(*delta));
     if (slot.choice->matched() != nullptr && !slot.stop_sent) {
@@ -330,6 +337,22 @@ void Generation::report() {
   shared_->telemetry.end(std::move(finished), gaps);
 }
 
+void Generation::note_session() {
+  if (shared_->sessions == nullptr || session_tokens_.empty()) return;
+  tier::SessionRecord use;
+  use.id = request_.serving.session;
+  use.model = model_->id;
+  use.fingerprint = model_->fingerprint;
+  use.block_tokens = model_->block_tokens;
+  use.salt = cache_salt_;
+  use.tokens = std::move(session_tokens_);
+  try {
+    shared_->sessions->note(std::move(use));
+  } catch (const Error& error) {
+    base::log::warn("a session is not kept: {}", error.text());
+  }
+}
+
 void Generation::end_if_closed() {
   if (ended_ || open_ > 0) return;
   ended_ = true;
@@ -342,6 +365,7 @@ void Generation::end_if_closed() {
   }
   if (how_ == Tally::End::kFinished) shared_->service_time.add(receipt_.prefill_ms + receipt_.decode_ms);
   shared_->live.remove(request_.id);
+  if (how_ != Tally::End::kRefused) note_session();
   report();
   shared_->tally.end(how_);
   if (how_ == Tally::End::kFinished) emit(chat::Done{usage_, receipt_});

@@ -19,6 +19,7 @@
 #include "serve/counters.h"
 #include "serve/live_requests.h"
 #include "serve/service_time.h"
+#include "serve/session_registry.h"
 #include "serve/telemetry.h"
 #include "serve/workers.h"
 
@@ -28,6 +29,8 @@ namespace penstock::serve {
 struct Shared {
   Shared(int prepare_threads, size_t max_preparing, int stream_threads)
       : prepare(prepare_threads, max_preparing), stream(stream_threads, SIZE_MAX) {}
+
+  std::shared_ptr<SessionRegistry> sessions;  // null: none are kept
 
   Tally tally;
   LiveRequests live;
@@ -95,6 +98,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void fail(base::Error error, Tally::End how);
   void emit(chat::Event event);
   void end_if_closed();
+  void note_session();
   Outcome outcome() const;
   void report();
   void cancel_jobs();
@@ -113,6 +117,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   Tally::End how_ = Tally::End::kFinished;
   bool failed_ = false, ended_ = false, cut_ = false;  // cut_: a choice ended for its length
   std::optional<base::Code> error_;
+  std::vector<int32_t> session_tokens_;  // prompt and answer of the first choice, where a session is named
+  uint64_t cache_salt_ = 0;
   size_t open_ = 0;  // slots whose job is in the engine
 
   mutable std::mutex mutex_;

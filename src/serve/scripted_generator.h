@@ -27,6 +27,8 @@ class ScriptedGenerator : public engine::Generator {
   void cancel(uint64_t id) override;
   engine::Counters counters() const override;
   void clear_cache() override {}
+  /// It computes nothing that could be kept.
+  void cache(engine::CacheWish, engine::OnCache on_done) override { on_done(engine::CacheState{}); }
   void stop() override;
 
  private:

@@ -77,11 +77,14 @@ Service::Service(std::shared_ptr<pool::ModelPool> models, ServiceOptions options
       pool_(std::move(models)),
       shared_(
           std::make_shared<Shared>(options.prepare_threads, options.max_preparing, options.stream_threads)),
+      sessions_(std::make_shared<SessionRegistry>(std::move(options.disk)), pool_),
       lifecycle_([shared = shared_.get()] { return shared->tally.values().running; },
                  [this] {
                    clear_cache();
                    pool_->release();
-                 }) {}
+                 }) {
+  shared_->sessions = sessions_.registry();
+}
 
 Service::~Service() {
   stop();
@@ -123,6 +126,11 @@ std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_p
     refuse(Code::kInternal);
     throw;
   }
+}
+
+std::optional<tier::DiskStats> Service::disk_stats() const {
+  const auto& disk = shared_->sessions->disk();
+  return disk == nullptr ? std::nullopt : std::optional(disk->stats());
 }
 
 bool Service::cancel(const std::string& id) {

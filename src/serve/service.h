@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "serve/counters.h"
 #include "serve/generation.h"
 #include "serve/lifecycle.h"
+#include "serve/sessions.h"
 
 namespace penstock::serve {
 
@@ -25,6 +27,7 @@ struct ServiceOptions {
   int stream_threads = 1;
   int64_t request_timeout_ms = 0;  // of requests that do not say; 0: none
   pool::Profiles profiles;
+  std::shared_ptr<tier::DiskStore> disk;  // that the models have too; null: none
 };
 
 /// What is said of a model on every surface.
@@ -57,7 +60,10 @@ class Service {
   Counters counters() const { return shared_->tally.values(); }
   const Telemetry& telemetry() const { return shared_->telemetry; }
   static uint64_t models_loaded() { return pool::n_models_loaded; }
-  /// What was computed for ended requests is forgotten.
+  Sessions& sessions() { return sessions_; }
+  /// Of the disk cache; nothing where there is none.
+  std::optional<tier::DiskStats> disk_stats() const;
+  /// What was computed for ended requests is forgotten, on the disk too but for what is pinned.
   void clear_cache() { pool_->clear_caches(); }
 
   engine::Counters engine_counters() const { return pool_->counters(); }
@@ -90,6 +96,7 @@ class Service {
   const pool::Profiles profiles_;
   const std::shared_ptr<pool::ModelPool> pool_;
   std::shared_ptr<Shared> shared_;
+  Sessions sessions_;
   Lifecycle lifecycle_;
 };
 

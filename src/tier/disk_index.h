@@ -30,6 +30,7 @@ class DiskIndex {
 
   /// Keeps the block from being the oldest until then, whether it is there yet or not.
   void pin(const BlockName& name, Time until);
+  void unpin(const BlockName& name) { pins_.erase(name); }
   bool is_pinned(const BlockName& name, Time now) const;
 
   /// The block that was unused for longest and is not pinned.

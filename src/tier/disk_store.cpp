@@ -80,6 +80,10 @@ bool DiskStore::wait_for_room(std::chrono::steady_clock::time_point deadline) co
   return changed_.wait_until(lock, deadline, [&] { return stats_.queued_bytes < options_.max_queued_bytes; });
 }
 
+void DiskStore::post(std::function<void()> call) {
+  push(writes_, {std::move(call)});
+}
+
 void DiskStore::when_room(std::function<void()> call) {
   {
     const std::lock_guard lock(mutex_);
@@ -168,8 +172,10 @@ void DiskStore::clear() {
 
 void DiskStore::pin(const Fingerprint& fingerprint, std::span<const cache::PrefixKey> keys,
                     DiskIndex::Time until) {
+  const auto now = std::chrono::system_clock::now();
   const std::lock_guard lock(mutex_);
-  for (const cache::PrefixKey key : keys) index_.pin({fingerprint, key}, until);
+  for (const cache::PrefixKey key : keys)
+    until > now ? index_.pin({fingerprint, key}, until) : index_.unpin({fingerprint, key});
 }
 
 void DiskStore::wait_idle() const {

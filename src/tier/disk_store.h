@@ -65,8 +65,12 @@ class DiskStore {
   void erase(const Fingerprint& fingerprint, std::vector<cache::PrefixKey> keys);
   /// All that is not pinned, of all models.
   void clear();
-  /// They stay until then, as far as they are there, for bytes and free disk alike.
+  /// They stay until then, as far as they are there, for bytes and free disk alike; a time that is past lets
+  /// go.
   void pin(const Fingerprint& fingerprint, std::span<const cache::PrefixKey> keys, DiskIndex::Time until);
+
+  /// Calls on the store's thread, behind what was to be written before.
+  void post(std::function<void()> call);
 
   /// Calls once when there is room, on the store's thread.
   void when_room(std::function<void()> call);

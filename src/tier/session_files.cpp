@@ -38,6 +38,7 @@ SessionRecord decode(const fs::path& path) {
     json.at("id").get_to(record.id);
     json.at("model").get_to(record.model);
     json.at("fingerprint").get_to(record.fingerprint);
+    json.at("block_tokens").get_to(record.block_tokens);
     json.at("salt").get_to(record.salt);
     json.at("tokens").get_to(record.tokens);
     json.at("created_ms").get_to(record.created_ms);
@@ -68,6 +69,7 @@ void SessionFiles::write(const SessionRecord& record) const {
       {"id", record.id},
       {"model", record.model},
       {"fingerprint", record.fingerprint},
+      {"block_tokens", record.block_tokens},
       {"salt", record.salt},
       {"tokens", record.tokens},
       {"created_ms", record.created_ms},

@@ -15,7 +15,8 @@ struct SessionRecord {
   std::string id;
   std::string model;        // it was last used with
   Fingerprint fingerprint;  // of that model's blocks; empty: they are not on disk
-  uint64_t salt = 0;        // the blocks are shared under
+  int32_t block_tokens = 0;
+  uint64_t salt = 0;  // the blocks are shared under
   std::vector<int32_t> tokens;
   int64_t created_ms = 0, used_ms = 0;  // since 1970
   int64_t pinned_until_ms = 0;

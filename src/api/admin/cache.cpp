@@ -21,11 +21,23 @@ base::Json cache_json(const engine::Counters& c) {
           {"preempted", c.preempted}};
 }
 
+base::Json disk_json(const tier::DiskStats& disk, const engine::Counters& c) {
+  return {{"blocks", disk.blocks},         {"bytes", disk.bytes},
+          {"written", disk.written},       {"read", disk.read},
+          {"restored", c.blocks_restored}, {"evicted", disk.evicted},
+          {"dropped", disk.dropped},       {"corrupt", disk.corrupt},
+          {"failed", disk.failed},         {"queued_bytes", disk.queued_bytes}};
+}
+
 }  // namespace
 
 void add_cache_routes(http::Router& router, serve::Service& service) {
   router.add("GET", "/v1/cache/stats", [&service](const http::Request&, const Exchange& exchange) {
-    exchange->respond(http::json_response(200, cache_json(service.engine_counters())));
+    const engine::Counters counters = service.engine_counters();
+    base::Json json = cache_json(counters);
+    const auto disk = service.disk_stats();
+    json["disk"] = disk ? disk_json(*disk, counters) : base::Json();
+    exchange->respond(http::json_response(200, json));
   });
   router.add("POST", "/v1/cache/clear", [&service](const http::Request&, const Exchange& exchange) {
     service.clear_cache();

@@ -6,6 +6,7 @@ void add_routes(http::Router& router, serve::Service& service) {
   add_cache_routes(router, service);
   add_lifecycle_routes(router, service);
   add_model_routes(router, service);
+  add_session_routes(router, service);
 }
 
 }  // namespace penstock::api::admin

@@ -1,6 +1,6 @@
 // What an operator asks of a running server: the state of the prefix cache, and to forget it; to take no more
 // requests, and to take them again; to cancel one; to load
-// and unload models. Answers on io threads, which it does not hold up.
+// and unload models; to park sessions and bring them back. Answers on io threads, which it does not hold up.
 #pragma once
 
 #include <memory>
@@ -22,6 +22,7 @@ void add_routes(http::Router& router, serve::Service& service);
 void add_cache_routes(http::Router& router, serve::Service& service);
 void add_lifecycle_routes(http::Router& router, serve::Service& service);
 void add_model_routes(http::Router& router, serve::Service& service);
+void add_session_routes(http::Router& router, serve::Service& service);
 
 /// A handler whose errors keep their words.
 template <class Handle>

@@ -88,6 +88,11 @@ Json status_json(const serve::Service& service, const Meters& meters) {
                {"requests", requests_json(service.counters())}};
   json["sequences"] = {{"running", engine.running}, {"waiting", engine.waiting}};
   json["mechanisms"] = mechanisms_json(engine);
+  if (const auto disk = service.disk_stats()) {
+    json["mechanisms"]["disk_cache"] = {
+        {"restored", engine.blocks_restored}, {"written", disk->written}, {"read", disk->read},
+        {"evicted", disk->evicted},           {"dropped", disk->dropped}, {"corrupt", disk->corrupt}};
+  }
   json["memory"] = memory_json(engine);
   json["receipts"] = receipts_json(service.telemetry());
   return json;

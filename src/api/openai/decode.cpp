@@ -112,11 +112,17 @@ chat::Urgency read_priority(const Reader& reader) {
   reader.reject("priority", "realtime, batch, background or a whole number");
 }
 
+constexpr size_t kMaxSessionBytes = 256;
+
 void read_serving(const Reader& reader, chat::Serving& serving) {
   serving.urgency = read_priority(reader);
   serving.use_cache = reader.boolean("cache_prompt").value_or(true);
   serving.cache_salt = reader.string("cache_salt").value_or("");
   serving.timeout_ms = reader.integer("timeout_ms", 1);
+  serving.session = reader.string("session_id").value_or("");
+  if (serving.session.size() > kMaxSessionBytes) {
+    reader.reject("session_id", "at most " + std::to_string(kMaxSessionBytes) + " bytes");
+  }
 }
 
 void read_response_format(const Reader& reader) {

@@ -32,6 +32,7 @@ class IdleGenerator : public engine::Generator {
     return counters;
   }
   void clear_cache() override {}
+  void cache(engine::CacheWish, engine::OnCache) override {}
   void stop() override {
     if (!was_stopped_.exchange(true)) ++stopped_;
   }

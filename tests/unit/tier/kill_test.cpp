@@ -46,7 +46,7 @@ DiskOptions options_of(const std::filesystem::path& folder) {
     std::promise<size_t> safe;
     store.sync(kModel, keys, [&](std::vector<PrefixKey> done) { safe.set_value(done.size()); });
     if (safe.get_future().get() != keys.size()) ::_exit(3);
-    sessions.write({std::to_string(session), "model", kModel, 0, {session}, 0, 0, 0, true});
+    sessions.write({std::to_string(session), "model", kModel, 8, 0, {session}, 0, 0, 0, true});
     if (::write(fd, &session, sizeof(session)) != sizeof(session)) ::_exit(4);
   }
 }

@@ -8,7 +8,7 @@ namespace {
 using testing::TemporaryFolder;
 
 SessionRecord record_of(const std::string& id) {
-  return {id, "model", testing::kModel, 7, {1, 2, 3, 70000}, 1000, 2000, 3000, true};
+  return {id, "model", testing::kModel, 64, 7, {1, 2, 3, 70000}, 1000, 2000, 3000, true};
 }
 
 TEST(SessionFiles, ComeBackAsTheyWere) {
