@@ -95,6 +95,16 @@ void add_engine(Page& page, const engine::Counters& c) {
   page.counter("engine_prompt_tokens_total", "Prompt tokens that were computed", c.prompt_tokens);
 }
 
+void add_disk(Page& page, const tier::DiskStats& disk, const engine::Counters& c) {
+  page.gauge("disk_cache_blocks", "Blocks on the disk", disk.blocks);
+  page.gauge("disk_cache_bytes", "Their bytes", disk.bytes);
+  page.counter("disk_cache_written_total", "Blocks that were written to the disk", disk.written);
+  page.counter("disk_cache_restored_total", "Blocks that came back to memory", c.blocks_restored);
+  page.counter("disk_cache_evicted_total", "Blocks that were removed to make room", disk.evicted);
+  page.counter("disk_cache_dropped_total", "Blocks that the disk was too slow or too full for", disk.dropped);
+  page.counter("disk_cache_corrupt_total", "Damaged blocks, which were set aside", disk.corrupt);
+}
+
 /// As Prometheus quotes: backslash, quotation mark and line feed.
 std::string label_value(std::string_view value) {
   std::string out = "\"";
@@ -142,7 +152,9 @@ void add_series(Page& page, const AllSeries& all) {
 std::string render_metrics(const serve::Service& service, const Meters& meters) {
   Page page;
   add_requests(page, service.counters());
-  add_engine(page, service.engine_counters());
+  const engine::Counters engine = service.engine_counters();
+  add_engine(page, engine);
+  if (const auto disk = service.disk_stats()) add_disk(page, *disk, engine);
   page.counter("ignored_fields_total", "Request fields that no surface knows", meters.ignored.fields);
   page.head("http_responses_total", "Answers by class of status", "counter");
   for (size_t i = 1; i < meters.responses_by_class.size(); ++i) {

@@ -72,6 +72,7 @@ def test_a_restart_goes_on_where_the_last_server_was(servers):
     assert cached(warm) == (tokens - 1) // 64 * 64
     assert ask(server, STORY + "Why?", temperature=1, seed=3).text == drawn.text
     assert disk(server)["restored"] == tokens // 64 and disk(server)["corrupt"] == 0
+    assert server.metric("disk_cache_restored_total") == disk(server)["restored"]
     other = ask(server, STORY + "Why?", cache_salt="another")
     assert cached(other) == 0 and other.text == cold.text
 
