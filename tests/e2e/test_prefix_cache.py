@@ -131,3 +131,24 @@ def test_a_request_that_takes_too_long_is_408(start):
     limited = start(SLOW, "--request-timeout-ms", "150")
     assert limited.chat("hi").status == 408
     assert limited.chat("hi", timeout_ms=20000).status == 200
+
+
+def test_PC_12_a_short_prompt_first_does_not_stop_later_caching(server):
+    server.post("/v1/cache/clear", {})
+    ask(server, "Hi", max_tokens=1)
+    first = ask(server, STORY + "What then?")
+    assert cached(ask(server, STORY + "What then?")) == first.json["usage"]["prompt_tokens"] - 1
+
+
+def test_PC_21_a_history_that_lost_text_falls_back_to_where_it_differs(server):
+    turn = [{"role": "user", "content": STORY + "Think, then answer."},
+            {"role": "assistant", "content": "Long thoughts about the sea. " * 20 + "It was calm."},
+            {"role": "user", "content": "And then?"}]
+    body = {"model": "default", "messages": turn, "temperature": 0, "max_tokens": 12}
+    whole = server.post("/v1/chat/completions", body).json
+    turn[1] = {"role": "assistant", "content": "It was calm."}
+    shorter = server.post("/v1/chat/completions", body).json
+    cold = server.post("/v1/chat/completions", {**body, "cache_prompt": False}).json
+    assert shorter["choices"] == cold["choices"]
+    saved = shorter["usage"]["prompt_tokens_details"]["cached_tokens"]
+    assert 500 < saved < whole["usage"]["prompt_tokens"] - 100

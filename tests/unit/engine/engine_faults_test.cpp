@@ -18,7 +18,7 @@ constexpr int32_t kBadToken = 95;
 class EngineFaultsTest : public ::testing::TestWithParam<int32_t> {};
 INSTANTIATE_TEST_SUITE_P(Depths, EngineFaultsTest, ::testing::Values(0, 1, 2, 3));
 
-TEST_P(EngineFaultsTest, ARowWithoutFiniteLogitsFailsAlone) {
+TEST_P(EngineFaultsTest, BC_15_ARowWithoutFiniteLogitsFailsAlone) {
   FakeOptions fake;
   fake.nan_token = kBadToken;
   const auto engine = testing::make_engine(GetParam(), fake);

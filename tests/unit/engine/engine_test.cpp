@@ -61,7 +61,7 @@ TEST_P(EngineTest, DrawsWhatALoopByHandDraws) {
   }
 }
 
-TEST_P(EngineTest, JobsTogetherEqualTheirSoloRuns) {
+TEST_P(EngineTest, BC_17_JobsTogetherEqualTheirSoloRuns) {
   RandomJobs random(12);
   Gate gate;
   FakeOptions fake;
@@ -88,7 +88,7 @@ TEST_P(EngineTest, JobsTogetherEqualTheirSoloRuns) {
   EXPECT_GT(c.max_batch_width, 1u);
 }
 
-TEST_P(EngineTest, JobsThatJoinAndLeaveLoseNoToken) {
+TEST_P(EngineTest, BC_14_JobsThatJoinAndLeaveLoseNoToken) {
   RandomJobs random(13);
   const auto engine = testing::make_engine(GetParam());
   std::vector<Job> jobs;
@@ -103,7 +103,7 @@ TEST_P(EngineTest, JobsThatJoinAndLeaveLoseNoToken) {
   for (size_t i = 0; i < jobs.size(); ++i) testing::expect_same(Result(*sinks[i]), testing::solo(jobs[i]));
 }
 
-TEST_P(EngineTest, EachRowHasItsOwnMaxTokens) {
+TEST_P(EngineTest, BC_18_EachRowHasItsOwnMaxTokens) {
   Gate gate;
   FakeOptions fake;
   fake.on_step = [&](int32_t) { gate.pass(); };

@@ -278,7 +278,7 @@ Budgets budgets(int32_t slots, int32_t blocks) {
   return {200, 64, slots, {blocks}};
 }
 
-TEST(Scheduler, DecodesGoOnBesideOneChunk) {
+TEST(Scheduler, BC_16_DecodesGoOnBesideOneChunk) {
   const Case c;
   const std::vector<RunningView> running = {decoding(c),
                                             {{}, {1000, 64, 0}, false, false, false, c.need, c.own}};
