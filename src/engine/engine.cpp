@@ -160,10 +160,11 @@ void Engine::run() {
 /// stop, when nothing is left.
 bool Engine::take_commands() {
   const bool waits_for_disk = is_idle_ && disk_ && disk_->n_fetches() > 0;
-  if ((waiting_.empty() && running_.empty()) || waits_for_disk) {
+  const bool has_work = !waiting_.empty() || !running_.empty();
+  if (!has_work || waits_for_disk) {
     std::optional<Command> command = inbox_->pop();
-    if (!command) return false;
-    take(std::move(*command));
+    if (!command && !has_work) return false;
+    if (command) take(std::move(*command));
   }
   while (std::optional<Command> command = inbox_->try_pop()) take(std::move(*command));
   bool stopping = false;

@@ -188,6 +188,32 @@ TEST_P(EngineDiskTest, CancellingWhileBlocksComeIsSafe) {
   EXPECT_EQ(unheard->receipt().finish, Finish::kCancelled);
 }
 
+TEST_P(EngineDiskTest, StoppingWhileBlocksComeEndsWhoWaits) {
+  const Job job = job_of(200, 30);
+  run(*engine(open_store(), fake()), job);
+  tier::DiskOptions options;
+  options.directory = folder_.path();
+  options.max_bytes = uint64_t{1} << 30;
+  std::promise<void> opened, held;
+  const auto gate = opened.get_future().share();
+  options.free_bytes = [&held, gate, asked = false](const auto&) mutable {
+    if (!std::exchange(asked, true)) held.set_value();
+    gate.wait();
+    return uint64_t{1} << 40;
+  };
+  const auto store = std::make_shared<tier::DiskStore>(options);
+  store->wait_idle();
+  const auto engine = this->engine(store, fake());
+  store->write(testing::kModel, testing::block_of(1));  // holds the store's thread
+  held.get_future().wait();
+  const auto sink = std::make_shared<Collector>();
+  engine->submit(job, sink);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  engine->stop();
+  EXPECT_EQ(sink->receipt().finish, Finish::kCancelled);
+  opened.set_value();
+}
+
 TEST_P(EngineDiskTest, ClearForgetsTheDiskToo) {
   const auto store = open_store();
   const auto engine = this->engine(store, fake());
