@@ -249,6 +249,17 @@ async def watch_memory(server, seen):
         await asyncio.sleep(0.1)
 
 
+class Used:
+    """Cores that server and client keep busy from here on."""
+
+    def __init__(self, server):
+        self.server, self.start, self.theirs, self.own = server, time.monotonic(), processor_seconds(server.pid), time.process_time()
+
+    def since(self):
+        seconds = time.monotonic() - self.start
+        return {"server_cores": (processor_seconds(self.server.pid) - self.theirs) / seconds, "client_cores": (time.process_time() - self.own) / seconds}
+
+
 async def run_overload(options, server):
     turn, memory = iter(range(1 << 60)), []
     watch = asyncio.create_task(watch_memory(server, memory))
@@ -257,28 +268,33 @@ async def run_overload(options, server):
         return client.chat(f"{next(turn)}: {WORD} " * options.prompt_words, max_tokens=options.tokens, ignore_eos=True)
 
     await closed_loop(server.port, request, 2, 0.5)  # touches the weights
-    calm, calm_s = await closed_loop(server.port, request, options.clients, options.seconds)
-    calm_rate, calm_memory = calm.tokens / calm_s, max(memory)
+    used = Used(server)
+    calm, calm_s = await closed_loop(server.port, request, options.clients, options.calm_seconds or options.seconds)
+    calm_rate, calm_memory, calm_used = calm.tokens / calm_s, max(memory), used.since()
     per_s = options.times * calm.answered / calm_s
+    used = Used(server)
     storm, storm_s, storm_tokens, sent = await open_loop(server.port, request, per_s, options.seconds, options.at_once)
+    storm_used = used.since()
+    guard = (await client.ask(server.port, client.packet("GET", "/v1/status"))).json["memory"]["guard"]
     idle = await client.wait_idle(server.port)
     watch.cancel()
-    share, grown = storm_tokens / storm_s / max(calm_rate, 1e-9), max(memory) - calm_memory
+    share = storm_tokens / storm_s / max(calm_rate, 1e-9)
     report = {"calm_tokens_per_s": calm_rate, "overload_tokens_per_s": storm_tokens / storm_s, "share": share, "sent": sent, "sent_per_s": sent / storm_s, "answered": storm.answered,
-              "refused": storm.refused, "lost": storm.lost + calm.lost, "why": storm.why, "resident_calm_mb": calm_memory / MB, "resident_most_mb": max(memory) / MB}
+              "refused": storm.refused, "lost": storm.lost + calm.lost, "why": storm.why, "calm": calm_used, "overload": storm_used, "resident_calm_mb": calm_memory / MB, "resident_most_mb": max(memory) / MB, "limit_mb": guard["limit_bytes"] / MB, "refused_for_memory": guard["refused"]}
     missed = []
     if report["lost"] or storm.answered + storm.refused != sent:
         missed.append(f"{sent - storm.answered - storm.refused} of {sent} requests got neither an answer nor a refusal: {dict(storm.why)}")
     if share < options.least_share:
         missed.append(f"the throughput fell to {100 * share:.0f} %, {100 * options.least_share:g} % are the goal")
-    if grown > options.most_mb * MB:
-        missed.append(f"resident memory grew by {grown / MB:.0f} MB, {options.most_mb:g} are the goal")
+    if max(memory) > guard["limit_bytes"]:
+        missed.append(f"resident memory came to {max(memory) / MB:.0f} MB, the guard's limit is {guard['limit_bytes'] / MB:.0f}")
     if sent / storm_s < 0.8 * per_s:
         missed.append(f"the client sent {sent / storm_s:.0f} requests a second, {per_s:.0f} were wanted")
     if not idle:
         missed.append("something still runs at the end")
     line = (f"{sent / storm_s:.0f} requests/s for {options.seconds:g} s, {options.times:g} times what it takes: {storm.answered} answered, {storm.refused} refused, {report['lost']} lost; "
-            f"{report['overload_tokens_per_s']:.0f} tokens/s, {calm_rate:.0f} without ({100 * share:.0f} %); resident {max(memory) / MB:.0f} MB, {calm_memory / MB:.0f} without")
+            f"{report['overload_tokens_per_s']:.0f} tokens/s, {calm_rate:.0f} without ({100 * share:.0f} %); resident at most {max(memory) / MB:.0f} MB of {guard['limit_bytes'] / MB:.0f}, {calm_memory / MB:.0f} without; "
+            f"server {storm_used['server_cores']:.2f} and client {storm_used['client_cores']:.2f} cores, {calm_used['server_cores']:.2f} and {calm_used['client_cores']:.2f} without")
     return report, line, missed
 
 
@@ -336,7 +352,7 @@ def cancels(options):
 COMMANDS = {
     streams: [("streams", 1000), ("tokens", 100), ("every-ms", 100), ("most-us", 20.0), ("least-events", 0.99)],
     soak: [("requests", 10000), ("first", 1000), ("at-once", 32), ("most-growth", 0.02), ("model", "")],
-    overload: [("seconds", 60.0), ("times", 10.0), ("clients", 16), ("at-once", 900), ("tokens", 20), ("prompt-words", 8), ("least-share", 0.9), ("most-mb", 64.0), ("model", "")],
+    overload: [("seconds", 60.0), ("calm-seconds", 0.0), ("times", 10.0), ("clients", 16), ("at-once", 900), ("tokens", 20), ("prompt-words", 8), ("least-share", 0.9), ("model", "")],
     cancels: [("seconds", 60.0), ("per-s", 50.0), ("longest-s", 0.6), ("prompt-words", 60), ("seed", 1), ("model", None)],
 }
 

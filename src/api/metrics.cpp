@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "serve/process_memory.h"
+#include "pool/memory.h"
 
 namespace penstock::api {
 namespace {
@@ -147,6 +147,19 @@ void add_series(Page& page, const AllSeries& all) {
     page.sample("prompt_tokens_cached_total", "{" + labels_of(labels) + "}", series.cached_tokens);
 }
 
+void add_memory(Page& page, const serve::MemoryWatch& watch) {
+  if (watch.guard() == nullptr) return;
+  const serve::MemoryWatch::Counters c = watch.counters();
+  page.gauge("memory_limit_bytes", "Resident memory that the guard allows", watch.guard()->limit_bytes());
+  page.gauge("memory_planned_bytes", "Memory that loaded models were planned to take",
+             watch.guard()->planned_bytes());
+  page.gauge("memory_pressure", "0 calm, 1 caches and idle models go, 2 new requests are refused",
+             static_cast<uint64_t>(watch.pressure()));
+  page.counter("memory_evictions_total", "Times that caches were forgotten for memory", c.evictions);
+  page.counter("memory_unloads_total", "Idle models that were unloaded for memory", c.unloads);
+  page.counter("memory_refused_total", "Requests that were refused for memory", c.refused);
+}
+
 }  // namespace
 
 std::string render_metrics(const serve::Service& service, const Meters& meters) {
@@ -163,8 +176,9 @@ std::string render_metrics(const serve::Service& service, const Meters& meters) 
   }
   page.counter("model_loads_total", "Models that were loaded", serve::Service::models_loaded());
   page.gauge("uptime_seconds", "Time since the start", static_cast<uint64_t>(meters.uptime_seconds()));
-  if (const auto resident = serve::process_memory().resident_bytes)
+  if (const auto resident = pool::process_memory().resident_bytes)
     page.gauge("resident_memory_bytes", "Memory of the process that is in use", *resident);
+  add_memory(page, service.memory());
   add_series(page, service.telemetry().series());
   return page.take();
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <span>
 #include <vector>
 
 namespace penstock::cache {
@@ -32,6 +33,9 @@ class BlockPool {
   int32_t kept() const { return static_cast<int32_t>(unused_.size()); }
   /// Blocks that take() can give.
   int32_t available() const { return static_cast<int32_t>(empty_.size() + unused_.size()); }
+
+  /// Blocks that hold nothing that is wanted.
+  std::span<const int32_t> empty() const { return empty_; }
 
   std::function<void(int32_t block)> on_evict;  // must not call this pool
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "pool/memory.h"
+#include "pool/memory_guard.h"
 
 namespace penstock::cli {
 namespace {
@@ -111,6 +111,13 @@ void add_sampling_flags(CLI::App& command, chat::Sampling& sampling, const std::
       ->check(CLI::Range(0.01, 10.0));
 }
 
+std::shared_ptr<pool::MemoryGuard> memory_guard(const config::Settings& settings) {
+  pool::GuardOptions options;
+  options.tier = settings.memory_guard;
+  options.limit = settings.memory_limit;
+  return std::make_shared<pool::MemoryGuard>(std::move(options));
+}
+
 pool::LoadOptions load_options(const config::Settings& settings, const store::Located& located) {
   pool::LoadOptions options;
   // A local model is served under its own name, not under the path that led to it; it answers to both.
@@ -135,6 +142,7 @@ pool::LoadOptions load_options(const config::Settings& settings, const store::Lo
   options.max_draft_tokens = static_cast<int32_t>(settings.max_draft_tokens);
   options.context_length = static_cast<int32_t>(settings.context_length);
   options.prefill_chunk_tokens = static_cast<int32_t>(settings.prefill_chunk_tokens);
+  options.memory = memory_guard(settings);
   options.kv_memory_bytes = static_cast<uint64_t>(settings.kv_memory_bytes);
   options.set_defaults = {"settings default_*", set_defaults(settings)};
   if (const store::Alias* alias = store::alias_of_file(located.path)) {

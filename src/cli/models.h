@@ -31,6 +31,9 @@ store::Located locate_or_pull(const Program& program, const std::string& name);
 /// --temperature, --top-p, --top-k, --min-p and --repetition-penalty. `temperature_default` is for the help.
 void add_sampling_flags(CLI::App& command, chat::Sampling& sampling, const std::string& temperature_default);
 
+/// Of the settings memory_guard and memory_limit; what is available now counts.
+std::shared_ptr<pool::MemoryGuard> memory_guard(const config::Settings& settings);
+
 pool::LoadOptions load_options(const config::Settings& settings, const store::Located& located);
 
 }  // namespace penstock::cli

@@ -12,6 +12,7 @@
 #include "api/shutdown.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/models.h"
 #include "cli/served_models.h"
 #include "cli/settings_flags.h"
 #include "serve/script.h"
@@ -44,7 +45,7 @@ std::shared_ptr<pool::ModelPool> make_pool(const Program& program, const config:
                                            const std::vector<std::string>& names,
                                            const ServedTogether& together) {
   auto models = std::make_shared<pool::ModelPool>(served_models(program, settings, names, together),
-                                                  pool_options(settings));
+                                                  pool_options(settings, together.memory));
   if (names.empty() && !settings.model_dir.empty()) return models;
   std::promise<void> loaded;
   models->load(models->id_of(""), std::nullopt, [&loaded](const std::exception_ptr& error) {
@@ -60,6 +61,7 @@ std::unique_ptr<serve::Service> make_service(const Program& program, const confi
   serve::ServiceOptions options;
   options.disk = together.disk;
   options.request_timeout_ms = settings.request_timeout_ms;
+  options.memory = together.memory;
   if (!settings.profiles.empty()) options.profiles = pool::read_profiles(settings.profiles);
   if (!engine.empty()) return std::make_unique<serve::Service>(scripted_model(engine), std::move(options));
   return std::make_unique<serve::Service>(make_pool(program, settings, names, together), std::move(options));
@@ -75,7 +77,7 @@ int run(const Program& program, const config::Settings& settings, const std::vec
                                   lost = true;
                                   api::ShutdownSignals::stop();
                                 },
-                                open_disk_cache(settings)};
+                                memory_guard(settings), open_disk_cache(settings)};
   const auto service = make_service(program, settings, names, engine, together);
   api::ApiServer server(settings, *service);
   server.start();

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/models.h"
-#include "pool/memory.h"
 
 namespace penstock::cli {
 namespace {
@@ -50,6 +49,7 @@ std::vector<fs::path> models_in(const fs::path& folder) {
 pool::ModelSource source_of(const config::Settings& settings, const store::Located& located,
                             const ServedTogether& together) {
   pool::LoadOptions options = load_options(settings, located);
+  options.memory = together.memory;
   options.on_lost = together.on_lost;
   options.disk = together.disk;
   pool::ModelSource source;
@@ -109,11 +109,12 @@ std::shared_ptr<tier::DiskStore> open_disk_cache(const config::Settings& setting
   return std::make_shared<tier::DiskStore>(std::move(options));
 }
 
-pool::PoolOptions pool_options(const config::Settings& settings) {
+pool::PoolOptions pool_options(const config::Settings& settings,
+                               const std::shared_ptr<const pool::MemoryGuard>& memory) {
   pool::PoolOptions options;
   options.max_loaded = static_cast<int32_t>(settings.max_loaded_models);
   options.idle_ttl_ms = settings.model_idle_ttl_ms;
-  options.available_bytes = [] { return pool::machine_memory().available_bytes; };
+  options.available_bytes = [memory] { return memory->free_bytes(); };
   return options;
 }
 

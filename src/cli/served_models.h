@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "config/settings.h"
+#include "pool/memory_guard.h"
 #include "pool/model_pool.h"
 #include "tier/disk_store.h"
 
@@ -16,8 +17,9 @@ namespace penstock::cli {
 
 /// What all served models have in common.
 struct ServedTogether {
-  std::function<void()> on_lost;          // called when a device can do no more
-  std::shared_ptr<tier::DiskStore> disk;  // null: none
+  std::function<void()> on_lost;              // called when a device can do no more
+  std::shared_ptr<pool::MemoryGuard> memory;  // what may be planned for
+  std::shared_ptr<tier::DiskStore> disk;      // null: none
 };
 
 /// The named ones first, pulled when they are not here; without a name and a --model-dir one is chosen for
@@ -30,6 +32,7 @@ std::vector<pool::ModelSource> served_models(const Program& program, const confi
 /// Null where no folder is set. Throws Error(kIo), kUnavailable, as tier::DiskStore does.
 std::shared_ptr<tier::DiskStore> open_disk_cache(const config::Settings& settings);
 
-pool::PoolOptions pool_options(const config::Settings& settings);
+pool::PoolOptions pool_options(const config::Settings& settings,
+                               const std::shared_ptr<const pool::MemoryGuard>& memory);
 
 }  // namespace penstock::cli

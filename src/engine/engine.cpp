@@ -109,10 +109,9 @@ std::vector<uint64_t> Engine::submit(Job job, std::vector<Member> members) {
   const std::lock_guard lock(counters_mutex_);
   if (stopping_) throw Error(Code::kUnavailable, "[engine.submit] expected a running engine; it is stopped");
   if (!lost_.empty()) throw Error(Code::kUnavailable, lost_);
-  const uint64_t room = static_cast<uint64_t>(options_.max_seqs) + static_cast<uint64_t>(options_.max_queue);
-  if (counters_.running + counters_.waiting + entry.size() > room) {
+  if (counters_.running + counters_.waiting + entry.size() > room()) {
     ++counters_.refused;
-    throw Error(Code::kOverloaded, "[engine.submit] expected at most " + std::to_string(room) +
+    throw Error(Code::kOverloaded, "[engine.submit] expected at most " + std::to_string(room()) +
                                        " jobs in the engine; got " + std::to_string(entry.size()) +
                                        " more than " + std::to_string(counters_.running + counters_.waiting));
   }
@@ -132,6 +131,11 @@ void Engine::cancel(uint64_t id) {
 Counters Engine::counters() const {
   const std::lock_guard lock(counters_mutex_);
   return counters_;
+}
+
+bool Engine::is_full() const {
+  const std::lock_guard lock(counters_mutex_);
+  return counters_.running + counters_.waiting >= room();
 }
 
 void Engine::stop() {

@@ -34,7 +34,9 @@ class Engine : public Generator {
   std::vector<uint64_t> submit(Job job, std::vector<Member> members) override;
   void cancel(uint64_t id) override;
   Counters counters() const override;
+  bool is_full() const override;
   void clear_cache() override;
+  void trim_cache() override;
   void cache(CacheWish wish, OnCache on_done) override;
   /// Not from a sink: it waits for the thread that calls sinks.
   void stop() override;
@@ -118,6 +120,12 @@ class Engine : public Generator {
   void deliver_draw(Sequence& sequence, const exec::StepOutput& output, size_t draw);
   void note_drafts(const Step& step);
   void count_blocks();
+  void drop_kept();
+
+  /// Jobs that may be in the engine.
+  uint64_t room() const {
+    return static_cast<uint64_t>(options_.max_seqs) + static_cast<uint64_t>(options_.max_queue);
+  }
 
   const std::unique_ptr<exec::Executor> executor_;
   const EngineOptions options_;

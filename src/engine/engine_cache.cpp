@@ -45,10 +45,21 @@ void Engine::open_disk() {
 
 void Engine::clear_cache() {
   inbox_->push_always({{}, 0, [this] {
-                         prefix_.clear();
+                         drop_kept();
                          if (disk_) disk_->clear();
-                         count_blocks();
                        }});
+}
+
+void Engine::trim_cache() {
+  inbox_->push_always({{}, 0, [this] { drop_kept(); }});
+}
+
+/// Of memory: no step in flight touches a block that nobody uses.
+void Engine::drop_kept() {
+  prefix_.clear();
+  for (size_t g = 0; g < groups_.list.size(); ++g)
+    executor_->drop_blocks(static_cast<int32_t>(g), groups_.list[g].pool.empty());
+  count_blocks();
 }
 
 void Engine::cache(CacheWish wish, OnCache on_done) {

@@ -129,8 +129,15 @@ class Generator {
 
   virtual Counters counters() const = 0;
 
-  /// Forgets what was computed for ended jobs, at the next step boundary; on the disk, what is not pinned.
+  /// True while submit() would refuse any job for want of room.
+  virtual bool is_full() const { return false; }
+
+  /// Forgets what was computed for ended jobs, at the next step boundary, and gives its memory back; on the
+  /// disk, what is not pinned.
   virtual void clear_cache() = 0;
+
+  /// Likewise, but for the disk: what is there stays.
+  virtual void trim_cache() { clear_cache(); }
 
   /// Answers once, on the engine's thread or, when it stops before, with nothing. Throws Error(kUnsupported)
   /// for what needs a disk cache where there is none.

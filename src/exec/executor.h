@@ -137,6 +137,10 @@ class Executor {
   virtual void reset_slot(int32_t slot, std::span<const int32_t> prompt,
                           std::span<const int32_t> generated) = 0;
 
+  /// What these blocks hold is not wanted any more, and no step in flight touches them. Their memory may go
+  /// back to the system until they are written again.
+  virtual void drop_blocks(int32_t /*kv_group*/, std::span<const int32_t> /*blocks*/) {}
+
   /// Enqueues a step; never waits for the device.
   virtual Ticket forward(const Batch& batch) = 0;
 

@@ -121,16 +121,17 @@ StreamOptions ExchangeState::stream_options() const {
   return options_;
 }
 
-ExchangeState::Piece ExchangeState::take_or_arm() {
+void ExchangeState::take_or_arm(Piece& piece) {
+  constexpr size_t kKeptBytes = 4096;
+  if (piece.data.capacity() > kKeptBytes) piece.data = {};
+  piece.data.clear();
   const std::lock_guard lock(mutex_);
-  Piece piece;
   piece.data.swap(queued_);
   piece.finished = finished_;
   piece.aborted = aborted_;
   piece.too_slow = too_slow_;
   in_flight_bytes_ = piece.data.size();
   armed_ = piece.data.empty() && !finished_ && !aborted_ && !too_slow_;
-  return piece;
 }
 
 bool ExchangeState::wants_attention() {

@@ -52,9 +52,9 @@ class ExchangeState {
   Answer answer_or_arm();
   Response take_response();  // of a stream: its head
   StreamOptions stream_options() const;
-  Piece take_or_arm();     // the piece before has left
-  bool wants_attention();  // too slow or aborted while a piece is being written; arms
-  bool settled_or_arm();   // answered, ended or dropped: no more is to come
+  void take_or_arm(Piece& piece);  // the one before has left; its memory serves the next chunks
+  bool wants_attention();          // too slow or aborted while a piece is being written; arms
+  bool settled_or_arm();           // answered, ended or dropped: no more is to come
   /// The peer is gone: closes the stream and runs the callback, once.
   /// Call again after a wake: a callback that came later runs then.
   void disconnect();

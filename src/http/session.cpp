@@ -343,8 +343,9 @@ Session::Task<bool> Session::send_stream(const Request& request, bool keep_alive
 Session::Task<bool> Session::pump_stream(const StreamOptions& options, std::string out, bool chunked) {
   const bool keeps_alive = options.keepalive_ms > 0 && !options.keepalive.empty();
   auto keepalive_at = keeps_alive ? after_ms(options.keepalive_ms) : kForever;
+  ExchangeState::Piece piece;
   for (;;) {
-    const auto piece = exchange_->take_or_arm();
+    exchange_->take_or_arm(piece);
     append_chunk(out, piece.data, chunked);
     if (piece.finished) append_last_chunk(out, chunked);
     if (stopped() || broken() || piece.too_slow || (half_closed() && !piece.finished)) {

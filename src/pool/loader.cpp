@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "pool/cache_plan.h"
 #include "pool/executors.h"
 #include "pool/fingerprint.h"
-#include "pool/memory.h"
 #include "pool/model_text.h"
 
 namespace penstock::pool {
@@ -20,47 +20,32 @@ namespace {
 using base::Code;
 using base::Error;
 
-int32_t blocks_of(int64_t tokens, int32_t block_tokens) {
-  return static_cast<int32_t>((tokens + block_tokens - 1) / block_tokens);
+// Of threads' stacks, the tokenizer and others that load at the same time: no reason to plan anew.
+constexpr uint64_t kSlackBytes = uint64_t{128} << 20;
+
+std::optional<uint64_t> growth(const std::optional<uint64_t>& before, const std::optional<uint64_t>& after) {
+  if (!before || !after) return std::nullopt;
+  return *after > *before ? *after - *before : 0;
 }
 
-/// Blocks that one sequence of `context` tokens holds at once in a group: a window needs itself, the chunks
-/// that are being written, and a block on either side for the cuts.
-int32_t blocks_per_sequence(const models::KvGroup& group, int32_t context, const LoadOptions& options,
-                            const exec::Caps& caps) {
-  const int32_t whole = blocks_of(context, caps.block_tokens);
-  if (group.window == 0) return whole;
-  const int64_t unread = int64_t{options.prefill_chunk_tokens} * caps.steps_in_flight;
-  return std::min(whole, blocks_of(group.window + unread, caps.block_tokens) + 2);
-}
-
-struct KvPlan {
-  std::vector<int32_t> n_blocks;
-  uint64_t bytes = 0;
-};
-
-KvPlan plan_kv(const models::Plan& plan, const exec::MemoryPlan& memory, const LoadOptions& options,
-               int32_t context, const exec::Caps& caps) {
-  const uint64_t budget = options.kv_memory_bytes != 0 ? options.kv_memory_bytes
-                                                       : automatic_cache_bytes(memory, options.max_seqs);
-  KvPlan kv;
-  for (int32_t sequences = options.max_seqs; sequences >= 1; --sequences) {
-    kv = {};
-    for (size_t g = 0; g < plan.kv_groups.size(); ++g) {
-      kv.n_blocks.push_back(sequences * blocks_per_sequence(plan.kv_groups[g], context, options, caps));
-      kv.bytes += static_cast<uint64_t>(kv.n_blocks.back()) * memory.block_bytes[g];
-    }
-    if (kv.bytes <= budget) return kv;
-  }
-  throw NoMemory(
-      fmt::format("[pool.load] expected memory for one sequence of {} tokens, "
-                  "{} MB of cache; got {} MB: set a smaller "
-                  "--context-length or a larger --kv-memory-bytes",
-                  context, kv.bytes >> 20, budget >> 20));
+/// What the load really took, beside the plan.
+void note_measured(ModelMemory& memory, const ProcessMemory& before, const std::string& name) {
+  const ProcessMemory after = process_memory();
+  memory.measured_resident_bytes = growth(before.resident_bytes, after.resident_bytes);
+  memory.measured_allocated_bytes = growth(before.allocated_bytes, after.allocated_bytes);
+  const uint64_t allocated = memory.measured_allocated_bytes.value_or(0);
+  base::log::info("{}: planned {} (weights {}, cache {}, buffers {}), allocated {}, resident {}", name,
+                  megabytes(memory.planned_bytes()), megabytes(memory.weight_bytes),
+                  megabytes(memory.cache_bytes), megabytes(memory.buffer_bytes), megabytes(allocated),
+                  megabytes(memory.measured_resident_bytes.value_or(0)));
+  if (!memory.on_device && allocated > memory.planned_bytes() + kSlackBytes)
+    base::log::warn("{} took {} more than was planned for", name,
+                    megabytes(allocated - memory.planned_bytes()));
 }
 
 /// Keeps the files mapped for as long as the engine reads them. The engine goes first.
 struct Resident {
+  MemoryGuard::Reservation reservation;
   models::ModelFiles files;
   std::unique_ptr<engine::Engine> engine;
 };
@@ -101,17 +86,23 @@ LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions&
   limits.threads = options.threads;
   limits.exact = options.exact;
   limits.vocab_tokens = std::move(vocab_tokens);
+  const auto guard = options.memory != nullptr ? options.memory : std::make_shared<MemoryGuard>();
   const auto order = executor_order(options.executor);
   for (const std::string& name : order) {
     try {
       auto executor = make_executor(name, options.cpu_instructions);
       const exec::MemoryPlan memory = executor->measure(files.plan, files.weights, limits);
-      limits.n_blocks =
-          plan_kv(files.plan, memory, options, loaded.context_length, executor->caps()).n_blocks;
+      const CachePlan planned =
+          plan_cache({files.plan, memory, executor->caps(), options, loaded.context_length}, *guard);
+      limits.n_blocks = planned.n_blocks;
+      loaded.memory = planned.memory;
+      if (!planned.memory.on_device)
+        loaded.reservation = guard->reserve(planned.memory.planned_bytes(), options.name);
       executor->load(files.plan, files.weights, limits);
       loaded.executor = std::move(executor);
       return loaded;
     } catch (const Error& error) {
+      loaded.reservation.reset();
       if (error.code() != Code::kUnsupported || name == order.back()) throw;
       base::log::warn("executor {} does not take this model: {}", name, error.text());
       loaded.refused_by.push_back(name + ": " + std::string(error.text()));
@@ -121,6 +112,7 @@ LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions&
 }
 
 std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options) {
+  const ProcessMemory before = process_memory();
   auto resident = std::make_shared<Resident>();
   resident->files = models::open_model(path);
   const models::ModelFiles& files = resident->files;
@@ -150,6 +142,8 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   model->defaults = combine(defaults_sources(options, text.defaults));
   model->codec = text.codec;
   model->guard = std::make_shared<text::ControlGuard>(*text.codec);
+  model->memory = loaded.memory;
+  resident->reservation = std::move(loaded.reservation);
   engine::EngineOptions engine = engine_options(options, loaded);
   model->block_tokens = loaded.executor->caps().block_tokens;
   if (options.disk != nullptr) {
@@ -158,6 +152,7 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   }
   resident->engine = std::make_unique<engine::Engine>(std::move(loaded.executor), files.plan, engine);
   model->generator = std::shared_ptr<engine::Generator>(resident, resident->engine.get());
+  note_measured(model->memory, before, model->id);
   ++n_models_loaded;
   return model;
 }

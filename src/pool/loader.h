@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "models/model_files.h"
+#include "pool/memory_guard.h"
 #include "pool/model.h"
 
 namespace penstock::pool {
@@ -27,7 +28,8 @@ struct LoadOptions {
   int32_t max_draft_tokens = 0;
   int32_t context_length = 0;  // tokens, 0: the model's own
   int32_t prefill_chunk_tokens = 512;
-  uint64_t kv_memory_bytes = 0;           // 0: a share of the free memory
+  uint64_t kv_memory_bytes = 0;           // 0: a share of what the guard leaves
+  std::shared_ptr<MemoryGuard> memory;    // null: one of its own
   DefaultsSource set_defaults;            // over those of the model's files
   DefaultsSource recommended_defaults;    // under them
   std::function<void()> on_lost;          // the engine's
@@ -42,7 +44,9 @@ std::vector<DefaultsSource> defaults_sources(const LoadOptions& options, const G
 struct LoadedExecutor {
   std::unique_ptr<exec::Executor> executor;
   exec::Limits limits;
-  int32_t context_length = 0;           // tokens that one sequence may use
+  int32_t context_length = 0;  // tokens that one sequence may use
+  ModelMemory memory;          // as planned
+  MemoryGuard::Reservation reservation;
   std::vector<std::string> refused_by;  // "mlx: why", for executors that were tried first
 };
 

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
-#include <optional>
 #include <string>
-
-#include <fmt/format.h>
 
 #ifdef __APPLE__
 #include <mach/mach.h>
@@ -14,9 +11,6 @@
 
 namespace penstock::pool {
 namespace {
-
-constexpr uint64_t kMachineShare = 3;    // the cache takes one part of so many
-constexpr uint64_t kDeviceReserve = 16;  // likewise what stays free: graphs, and others on the device
 
 #ifdef __APPLE__
 MachineMemory system_memory() {
@@ -30,60 +24,70 @@ MachineMemory system_memory() {
   return memory;
 }
 #else
+/// Calls `take(name, kilobytes)` for each line "Name:  123 kB".
+template <class Take>
+void read_kilobytes(const char* path, const Take& take) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    take(std::string_view(line).substr(0, colon), std::strtoull(line.c_str() + colon + 1, nullptr, 10));
+  }
+}
+
 MachineMemory system_memory() {
   MachineMemory memory;
-  std::ifstream in("/proc/meminfo");
-  std::string key, unit;
-  uint64_t kilobytes = 0;
-  while (in >> key >> kilobytes && std::getline(in, unit)) {
-    if (key == "MemTotal:") memory.total_bytes = kilobytes * 1024;
-    if (key == "MemAvailable:") memory.available_bytes = kilobytes * 1024;
-  }
+  read_kilobytes("/proc/meminfo", [&](std::string_view name, uint64_t kilobytes) {
+    if (name == "MemTotal") memory.total_bytes = kilobytes * 1024;
+    if (name == "MemAvailable") memory.available_bytes = kilobytes * 1024;
+  });
   return memory;
 }
 #endif
 
-std::optional<uint64_t> read_number(const char* path) {
-  std::ifstream in(path);
-  uint64_t value = 0;
-  if (in >> value) return value;
-  return std::nullopt;  // absent, or "max"
-}
-
-/// Of the control group: pages of files that the kernel takes back first, those of weights that were read
-/// once, say.
-uint64_t idle_file_cache() {
-  std::ifstream in("/sys/fs/cgroup/memory.stat");
-  std::string key;
-  uint64_t bytes = 0;
-  while (in >> key >> bytes) {
-    if (key == "inactive_file") return bytes;
-  }
-  return 0;
+MachineMemory within(MachineMemory memory, const CgroupMemory& cgroup) {
+  if (!cgroup.limit_bytes) return memory;
+  memory.total_bytes = std::min(memory.total_bytes, *cgroup.limit_bytes);
+  memory.available_bytes = std::min(memory.available_bytes, cgroup.available_bytes());
+  return memory;
 }
 
 }  // namespace
 
-MachineMemory machine_memory() {
-  MachineMemory memory = system_memory();
-  const auto limit = read_number("/sys/fs/cgroup/memory.max");
-  if (!limit) return memory;
-  const uint64_t held = read_number("/sys/fs/cgroup/memory.current").value_or(0);
-  const uint64_t used = held - std::min(held, idle_file_cache());
-  memory.total_bytes = std::min(memory.total_bytes, *limit);
-  memory.available_bytes = std::min(memory.available_bytes, *limit > used ? *limit - used : 0);
+#ifdef __APPLE__
+ProcessMemory process_memory() {
+  ProcessMemory memory;
+  mach_task_basic_info info;
+  mach_msg_type_number_t count = MACH_TASK_BASIC_INFO_COUNT;
+  if (task_info(mach_task_self(), MACH_TASK_BASIC_INFO, reinterpret_cast<task_info_t>(&info), &count) !=
+      KERN_SUCCESS)
+    return memory;
+  memory.resident_bytes = info.resident_size;
+  memory.peak_resident_bytes = info.resident_size_max;
   return memory;
 }
+#else
+ProcessMemory process_memory() {
+  ProcessMemory memory;
+  read_kilobytes("/proc/self/status", [&](std::string_view name, uint64_t kilobytes) {
+    if (name == "VmRSS") memory.resident_bytes = kilobytes * 1024;
+    if (name == "VmHWM") memory.peak_resident_bytes = kilobytes * 1024;
+    if (name == "VmData") memory.allocated_bytes = kilobytes * 1024;
+  });
+  return memory;
+}
+#endif
 
-uint64_t automatic_cache_bytes(const exec::MemoryPlan& plan, int32_t slots) {
-  if (plan.device_free_bytes == 0) return machine_memory().available_bytes / kMachineShare;
-  const uint64_t usable = plan.device_free_bytes - plan.device_free_bytes / kDeviceReserve;
-  const uint64_t fixed =
-      plan.weight_bytes + plan.scratch_bytes + plan.slot_bytes * static_cast<uint64_t>(slots);
-  if (fixed < usable) return usable - fixed;
-  throw NoMemory(fmt::format(
-      "[pool.load] expected {} MB of device memory for weights and {} MB for buffers; got {} MB free",
-      plan.weight_bytes >> 20, (fixed - plan.weight_bytes) >> 20, plan.device_free_bytes >> 20));
+MachineMemory machine_memory() {
+  return within(system_memory(), cgroup_memory());
+}
+
+MemoryReading read_memory() {
+  MemoryReading reading;
+  reading.cgroup = cgroup_memory();
+  reading.machine = within(system_memory(), reading.cgroup);
+  reading.process = process_memory();
+  return reading;
 }
 
 }  // namespace penstock::pool

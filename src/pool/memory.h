@@ -1,19 +1,13 @@
-// How much memory this process may use: the machine's and the control group's limits, or what is free on the
-// executor's device.
+// What the machine and the system's limits say of memory, and what this process holds. Reads the system's
+// files; any thread. Decides nothing: memory_guard.h does.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
-#include "base/error.h"
-#include "exec/executor.h"
+#include "pool/cgroup.h"
 
 namespace penstock::pool {
-
-/// A model does not fit into what is free now.
-class NoMemory : public base::Error {
- public:
-  explicit NoMemory(const std::string& message) : base::Error(base::Code::kInvalidRequest, message) {}
-};
 
 struct MachineMemory {
   uint64_t total_bytes = 0;
@@ -23,9 +17,18 @@ struct MachineMemory {
 /// The smaller of the machine's and the control group's numbers.
 MachineMemory machine_memory();
 
-/// Bytes that the cache may take when nobody said how much: a third of the machine's free memory; on a device
-/// with memory of its own, what weights, buffers and a reserve of a sixteenth leave. Throws
-/// NoMemory with the numbers where they leave nothing.
-uint64_t automatic_cache_bytes(const exec::MemoryPlan& plan, int32_t slots);
+/// Absent numbers are those that this system does not tell.
+struct ProcessMemory {
+  std::optional<uint64_t> resident_bytes, peak_resident_bytes;
+  std::optional<uint64_t> allocated_bytes;  // private and writable, touched or not
+};
+ProcessMemory process_memory();
+
+struct MemoryReading {
+  MachineMemory machine;
+  ProcessMemory process;
+  CgroupMemory cgroup;
+};
+MemoryReading read_memory();
 
 }  // namespace penstock::pool

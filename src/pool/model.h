@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,16 @@
 #include "tier/block_file.h"
 
 namespace penstock::pool {
+
+/// Bytes of a loaded model. Those of a device with memory of its own are not in the measured ones.
+struct ModelMemory {
+  uint64_t weight_bytes = 0, cache_bytes = 0, buffer_bytes = 0;  // planned; buffers: of steps and slots
+  std::optional<uint64_t> measured_resident_bytes;               // what the process grew by while it loaded
+  std::optional<uint64_t> measured_allocated_bytes;              // touched or not: cache and buffers too
+  bool on_device = false;
+
+  uint64_t planned_bytes() const { return weight_bytes + cache_bytes + buffer_bytes; }
+};
 
 struct Model {
   std::string id;                  // the name it is served under
@@ -26,6 +37,7 @@ struct Model {
   int32_t context_length = 0;     // tokens
   int32_t block_tokens = 0;       // of a block of the cache
   tier::Fingerprint fingerprint;  // of its blocks on the disk; empty: they are not there
+  ModelMemory memory;
   std::vector<int32_t> stop_ids;
   GenerationDefaults defaults;  // absent where nobody says: kBuiltInDefaults
   std::shared_ptr<text::Codec> codec;

@@ -1,5 +1,6 @@
 #include "pool/model_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -131,6 +132,11 @@ void ModelPool::release() {
   state_->wake.notify_all();
 }
 
+bool ModelPool::release_one_idle() {
+  const std::lock_guard lock(state_->mutex);
+  return state_->retire_for_memory_locked();
+}
+
 std::vector<ModelEntry> ModelPool::list() const {
   const std::lock_guard lock(state_->mutex);
   std::vector<ModelEntry> entries;
@@ -161,6 +167,17 @@ engine::Counters ModelPool::counters() const {
   }
   for (const auto& model : loaded()) add(sum, model->generator->counters());
   return sum;
+}
+
+bool ModelPool::is_full() const {
+  const auto models = loaded();
+  return models.size() == state_->slots.size() &&
+         std::all_of(models.begin(), models.end(),
+                     [](const auto& model) { return model->generator->is_full(); });
+}
+
+void ModelPool::trim_caches() {
+  for (const auto& model : loaded()) model->generator->trim_cache();
 }
 
 void ModelPool::clear_caches() {

@@ -49,11 +49,18 @@ class ModelPool {
   /// Unloads what is not pinned.
   void release();
 
+  /// Unloads the one that was idle for longest, if it is neither pinned nor the last; false without such a
+  /// one. Does not wait for it.
+  bool release_one_idle();
+
   std::vector<ModelEntry> list() const;
 
   /// Of all models: those since the start of what was unloaded, too.
   engine::Counters counters() const;
   void clear_caches();
+  void trim_caches();  // but for the disk's
+  /// True while all models are loaded and none would take a job.
+  bool is_full() const;
 
   /// Fails who waits, waits for a load that is under way, stops all engines. Idempotent.
   void stop();

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "pool/memory.h"
+#include "pool/memory_guard.h"
 
 namespace penstock::pool {
 namespace {
@@ -55,6 +55,7 @@ void note_facts(ModelEntry& facts, const Model& model) {
   facts.executor = model.executor;
   facts.executor_detail = model.executor_detail;
   facts.context_length = model.context_length;
+  facts.memory = model.memory;
   facts.has_template = model.codec != nullptr && model.codec->has_template();
 }
 
@@ -145,6 +146,17 @@ OnLease PoolState::withdraw_locked(Slot& slot, uint64_t ticket) {
     std::erase(wanted, static_cast<size_t>(&slot - slots.data()));
   }
   return on_lease;
+}
+
+/// The last model stays: the next request would load it again.
+bool PoolState::retire_for_memory_locked() {
+  const auto n_ready =
+      std::count_if(slots.begin(), slots.end(), [](const Slot& slot) { return slot.phase == Phase::kReady; });
+  Slot* victim = n_ready > 1 ? victim_locked() : nullptr;
+  if (victim == nullptr) return false;
+  victim->phase = Phase::kRetiring;
+  wake.notify_all();
+  return true;
 }
 
 void PoolState::run() {

@@ -53,6 +53,7 @@ struct ModelEntry {
   uint64_t leases = 0;
   std::string family, format, executor, executor_detail;
   int32_t context_length = 0;  // tokens, 0: not known yet
+  ModelMemory memory;
   bool has_template = false;
 };
 
@@ -90,6 +91,7 @@ class PoolState : public std::enable_shared_from_this<PoolState> {
   uint64_t want_locked(Slot& slot, OnLease on_lease);  // a ticket
   /// Null when nobody waits with that ticket. What nobody waits for any more is not wanted.
   OnLease withdraw_locked(Slot& slot, uint64_t ticket);
+  bool retire_for_memory_locked();
 
   void run();           // the loader thread
   void stop_loading();  // and joins it

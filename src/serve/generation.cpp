@@ -141,6 +141,7 @@ void Generation::cancel(Why why) {
     if (cancelled_) return;
     cancelled_ = why;
     withdraw = std::exchange(withdraw_, nullptr);
+    is_cancelled_ = true;
   }
   if (withdraw) return end_wait(withdraw);
   cancel_jobs();
@@ -190,14 +191,22 @@ bool Generation::schedule_locked() {
 
 void Generation::drain() {
   do {
-    std::vector<Batch> batches;
-    {
-      const std::lock_guard lock(mutex_);
-      batches = take_locked();
-    }
-    for (Batch& batch : batches) process(batch);
+    std::optional<engine::Receipt> receipt;
+    for (size_t i = 0; i < slots_.size(); ++i)
+      if (take(i, receipt)) process(i, receipt);
     end_if_closed();
   } while (!reschedule());
+}
+
+/// What came for one choice, if anything did: its tokens go to `taken`.
+bool Generation::take(size_t index, std::optional<engine::Receipt>& receipt) {
+  const std::lock_guard lock(mutex_);
+  Slot& slot = slots_[index];
+  if (slot.closed || (slot.tokens.empty() && !slot.receipt)) return false;
+  slot.taken.clear();
+  slot.taken.swap(slot.tokens);
+  receipt = slot.receipt;
+  return true;
 }
 
 /// To the back of the queue if there is more to do, so that other requests get their turn. False when this
@@ -211,34 +220,24 @@ bool Generation::reschedule() {
   return !more || schedule_locked();
 }
 
-std::vector<Generation::Batch> Generation::take_locked() {
-  std::vector<Batch> batches;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    Slot& slot = slots_[i];
-    if (slot.closed || (slot.tokens.empty() && !slot.receipt)) continue;
-    batches.push_back({i, std::exchange(slot.tokens, {}), slot.receipt});
-  }
-  return batches;
-}
-
-void Generation::process(Batch& batch) {
-  Slot& slot = slots_[batch.slot];
-  const auto is_muted = [this] { return failed_ || cancelled(); };
-  if (batch.slot == 0 && !request_.serving.session.empty()) {
-    for (const engine::Token& token : batch.tokens) session_tokens_.push_back(token.id);
+void Generation::process(size_t index, const std::optional<engine::Receipt>& receipt) {
+  Slot& slot = slots_[index];
+  const auto is_muted = [this] { return failed_ || is_cancelled_; };
+  if (index == 0 && !request_.serving.session.empty()) {
+    for (const engine::Token& token : slot.taken) session_tokens_.push_back(token.id);
   }
   if (!is_muted()) {
-    if (auto delta = slot.choice->push(batch.tokens)) emit(std::move(*delta));
+    if (auto delta = slot.choice->push(slot.taken)) emit(std::move(*delta));
     if (slot.choice->matched() != nullptr && !slot.stop_sent) {
       slot.stop_sent = true;
-      if (!batch.receipt) model_->generator->cancel(*slot.job);
+      if (!receipt) model_->generator->cancel(*slot.job);
     }
   }
-  if (!batch.receipt) return;
+  if (!receipt) return;
   slot.closed = true;
   --open_;
-  note(batch.slot, *batch.receipt);
-  if (!is_muted()) finish_choice(batch.slot, *batch.receipt);
+  note(index, *receipt);
+  if (!is_muted()) finish_choice(index, *receipt);
 }
 
 void Generation::note(size_t index, const engine::Receipt& receipt) {

@@ -2,6 +2,7 @@
 // stream thread. The engine thread only appends to its mailboxes. Anyone may cancel it.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -72,15 +73,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::optional<Choice> choice;
     std::optional<uint64_t> job;
     std::vector<engine::Token> tokens;  // from the engine, not yet processed
+    std::vector<engine::Token> taken;   // being processed; the two change places, so neither is made anew
     std::optional<engine::Receipt> receipt;
     bool closed = true;      // not in the engine: not yet submitted, or its receipt is processed
     bool stop_sent = false;  // cancelled for a stop string
     std::optional<std::chrono::steady_clock::time_point> last_token;
-  };
-  struct Batch {
-    size_t slot;
-    std::vector<engine::Token> tokens;
-    std::optional<engine::Receipt> receipt;
   };
 
   void submit();
@@ -90,9 +87,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void close(size_t slot, const engine::Receipt& receipt);
   bool schedule_locked();
   void drain();
-  std::vector<Batch> take_locked();
+  bool take(size_t index, std::optional<engine::Receipt>& receipt);
   bool reschedule();
-  void process(Batch& batch);
+  void process(size_t index, const std::optional<engine::Receipt>& receipt);
   void note(size_t index, const engine::Receipt& receipt);
   void finish_choice(size_t index, const engine::Receipt& receipt);
   void fail(base::Error error, Tally::End how);
@@ -125,6 +122,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<Slot> slots_;  // elements: job, tokens, receipt under the mutex, the rest as above
   std::optional<Why> cancelled_;
   std::function<bool()> withdraw_;  // while it waits for a model
+  std::atomic<bool> is_cancelled_ = false;  // cancelled_, without the mutex
   std::optional<std::chrono::steady_clock::time_point> first_token_;
   Histogram gaps_;          // between tokens of a choice
   bool streaming_ = false;  // Started is out

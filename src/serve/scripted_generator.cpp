@@ -61,6 +61,11 @@ ScriptedGenerator::~ScriptedGenerator() {
   stop();
 }
 
+bool ScriptedGenerator::is_full() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_.size() >= static_cast<size_t>(script_.max_queue);
+}
+
 std::vector<uint64_t> ScriptedGenerator::submit(engine::Job job, std::vector<engine::Member> members) {
   const std::string prompt = codec_->text_of(job.prompt);
   const auto length = static_cast<int32_t>(job.prompt.size());

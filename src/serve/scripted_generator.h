@@ -26,6 +26,7 @@ class ScriptedGenerator : public engine::Generator {
   std::vector<uint64_t> submit(engine::Job job, std::vector<engine::Member> members) override;
   void cancel(uint64_t id) override;
   engine::Counters counters() const override;
+  bool is_full() const override;
   void clear_cache() override {}
   /// It computes nothing that could be kept.
   void cache(engine::CacheWish, engine::OnCache on_done) override { on_done(engine::CacheState{}); }

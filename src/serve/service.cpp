@@ -43,8 +43,9 @@ void refuse_without_model(Generation& generation, const std::exception_ptr& why)
   try {
     std::rethrow_exception(why);
   } catch (const Error& error) {
-    const bool is_passing = error.code() == Code::kUnavailable || error.code() == Code::kOverloaded;
-    if (is_passing) return generation.refuse(error, Tally::End::kRefused);
+    const Code code = error.code();
+    if (code == Code::kUnavailable || code == Code::kOverloaded)
+      return generation.refuse(error, Tally::End::kRefused);
     generation.refuse(
         Error(Code::kInternal, "[serve.model] expected the model to load; " + std::string(error.text())),
         Tally::End::kFailed);
@@ -80,9 +81,11 @@ Service::Service(std::shared_ptr<pool::ModelPool> models, ServiceOptions options
       sessions_(std::make_shared<SessionRegistry>(std::move(options.disk)), pool_),
       lifecycle_([shared = shared_.get()] { return shared->tally.values().running; },
                  [this] {
-                   clear_cache();
+                   pool_->trim_caches();
                    pool_->release();
-                 }) {
+                 }),
+      memory_(std::move(options.memory),
+              {[this] { pool_->trim_caches(); }, [this] { return pool_->release_one_idle(); }}) {
   shared_->sessions = sessions_.registry();
 }
 
@@ -92,6 +95,7 @@ Service::~Service() {
 
 void Service::stop() {
   lifecycle_.stop();
+  memory_.stop();
   shared_->prepare.stop();
   pool_->stop();
   shared_->stream.stop();
@@ -99,19 +103,14 @@ void Service::stop() {
 
 std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_ptr<chat::EventSink> sink) {
   shared_->tally.begin();
-  FinishedRequest refused;  // should it come to that
-  refused.id = request.id;
-  refused.origin = request.origin;
-  const auto refuse = [&](Code code) {
-    refused.error = base::name(code);
-    shared_->telemetry.end(std::move(refused), {});
-    shared_->tally.end(Tally::End::kRefused);
-  };
+  const std::string id = request.id;
+  const chat::Origin origin = request.origin;
   try {
     if (const State now = state(); now != State::kRunning) {
       throw Error(Code::kUnavailable,
                   "[serve.submit] expected a running server; got one that is " + std::string(name(now)));
     }
+    memory_.require_room();
     const Named named = resolve(request.model);
     if (named.profile != nullptr) fill(request.sampling, *named.profile);
     if (!request.serving.timeout_ms && request_timeout_ms_ > 0)
@@ -120,12 +119,38 @@ std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_p
     start(generation, named.id);
     return generation;
   } catch (const Error& error) {
-    refuse(error.code());
+    count_refused(id, origin, error.code());
     throw;
   } catch (...) {
-    refuse(Code::kInternal);
+    count_refused(id, origin, Code::kInternal);
     throw;
   }
+}
+
+void Service::require_room(const chat::Origin& origin) {
+  if (state() != State::kRunning) return;  // submit() says so
+  try {
+    memory_.require_room();
+    if (!pool_->is_full()) return;
+    const engine::Counters now = engine_counters();
+    throw Error(Code::kOverloaded, "[serve.submit] expected room for one more request; got " +
+                                       std::to_string(now.running) + " sequences that run and " +
+                                       std::to_string(now.waiting) + " that wait, the most that may");
+  } catch (const Error& error) {
+    shared_->tally.begin();
+    count_refused({}, origin, error.code());
+    throw;
+  }
+}
+
+/// Of a request that was counted as begun.
+void Service::count_refused(std::string id, chat::Origin origin, Code code) {
+  FinishedRequest refused;
+  refused.id = std::move(id);
+  refused.origin = std::move(origin);
+  refused.error = base::name(code);
+  shared_->telemetry.end(std::move(refused), {});
+  shared_->tally.end(Tally::End::kRefused);
 }
 
 std::optional<tier::DiskStats> Service::disk_stats() const {

@@ -17,6 +17,7 @@
 #include "serve/counters.h"
 #include "serve/generation.h"
 #include "serve/lifecycle.h"
+#include "serve/memory_watch.h"
 #include "serve/sessions.h"
 
 namespace penstock::serve {
@@ -27,6 +28,7 @@ struct ServiceOptions {
   int stream_threads = 1;
   int64_t request_timeout_ms = 0;  // of requests that do not say; 0: none
   pool::Profiles profiles;
+  std::shared_ptr<pool::MemoryGuard> memory;  // watched; null: nothing is
   std::shared_ptr<tier::DiskStore> disk;  // that the models have too; null: none
 };
 
@@ -45,9 +47,13 @@ class Service {
 
   /// Starts a request; its events come to `sink` from other threads, perhaps before this returns. Keep the
   /// result to cancel it. Throws Error(kNotFound) for an unknown model or profile, Error(kInvalidRequest) or
-  /// Error(kUnsupported) for what can be seen at once, Error(kOverloaded), Error(kUnavailable) while
-  /// draining; nothing comes to `sink` then.
+  /// Error(kUnsupported) for what can be seen at once, Error(kOverloaded), Error(kUnavailable) while memory
+  /// is short, Error(kUnavailable) while draining; nothing comes to `sink` then.
   std::shared_ptr<Generation> submit(chat::Request request, std::shared_ptr<chat::EventSink> sink);
+
+  /// Throws Error(kOverloaded) or Error(kUnavailable) while submit() would refuse any request, which is
+  /// counted as refused: before it costs anything to read it.
+  void require_room(const chat::Origin& origin);
 
   std::vector<ModelCard> models() const { return pool_->list(); }
   pool::ModelPool& pool() { return *pool_; }
@@ -74,6 +80,7 @@ class Service {
   /// Whether requests are taken; submit() throws Error(kUnavailable) while not. What runs goes on.
   Lifecycle& lifecycle() { return lifecycle_; }
   State state() const { return lifecycle_.state(); }
+  const MemoryWatch& memory() const { return memory_; }
 
   /// When a request that is refused now may come again: 1 to 60 seconds.
   int retry_after_seconds() const;
@@ -89,6 +96,7 @@ class Service {
     std::string id;
     const pool::GenerationDefaults* profile = nullptr;
   };
+  void count_refused(std::string id, chat::Origin origin, base::Code code);
   Named resolve(std::string_view name) const;
   void start(const std::shared_ptr<Generation>& generation, const std::string& id);
 
@@ -98,6 +106,7 @@ class Service {
   std::shared_ptr<Shared> shared_;
   Sessions sessions_;
   Lifecycle lifecycle_;
+  MemoryWatch memory_;
 };
 
 }  // namespace penstock::serve

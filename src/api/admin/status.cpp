@@ -4,12 +4,27 @@
 #include <optional>
 
 #include "http/exchange.h"
-#include "serve/process_memory.h"
+#include "pool/memory.h"
 
 namespace penstock::api::admin {
 namespace {
 
 using base::Json;
+
+Json number_or_null(std::optional<uint64_t> value) {
+  return value ? Json(*value) : Json();
+}
+
+/// What was planned for, and what the load really took.
+Json model_memory_json(const pool::ModelMemory& memory) {
+  return {{"on_device", memory.on_device},
+          {"planned_bytes", memory.planned_bytes()},
+          {"weight_bytes", memory.weight_bytes},
+          {"cache_bytes", memory.cache_bytes},
+          {"buffer_bytes", memory.buffer_bytes},
+          {"measured_allocated_bytes", number_or_null(memory.measured_allocated_bytes)},
+          {"measured_resident_bytes", number_or_null(memory.measured_resident_bytes)}};
+}
 
 Json models_json(const serve::Service& service) {
   Json models = Json::array();
@@ -22,6 +37,7 @@ Json models_json(const serve::Service& service) {
                       {"executor", card.executor},
                       {"executor_detail", card.executor_detail},
                       {"context_length", card.context_length}});
+    if (card.loaded) models.back()["memory"] = model_memory_json(card.memory);
   }
   return models;
 }
@@ -53,17 +69,31 @@ Json mechanisms_json(const engine::Counters& c) {
           {"deadlines", {{"expired", c.expired}}}};
 }
 
-Json number_or_null(std::optional<uint64_t> value) {
-  return value ? Json(*value) : Json();
+Json guard_json(const serve::MemoryWatch& watch) {
+  const pool::MemoryGuard* guard = watch.guard();
+  if (guard == nullptr) return {};
+  const serve::MemoryWatch::Counters c = watch.counters();
+  return {{"tier", guard->tier()},
+          {"state", serve::name(watch.pressure())},
+          {"limit_bytes", guard->limit_bytes()},
+          {"reserve_bytes", guard->reserve_bytes()},
+          {"planned_bytes", guard->planned_bytes()},
+          {"free_bytes", guard->free_bytes()},
+          {"evictions", c.evictions},
+          {"unloads", c.unloads},
+          {"refused", c.refused}};
 }
 
-Json memory_json(const engine::Counters& c) {
-  const serve::ProcessMemory memory = serve::process_memory();
+Json memory_json(const serve::Service& service, const engine::Counters& c) {
+  const pool::MemoryReading memory = pool::read_memory();
   Json json = Json::object();
-  json["resident_bytes"] = number_or_null(memory.resident_bytes);
-  json["cgroup_limit_bytes"] = number_or_null(memory.cgroup_limit_bytes);
-  json["cgroup_used_bytes"] = number_or_null(memory.cgroup_used_bytes);
+  json["resident_bytes"] = number_or_null(memory.process.resident_bytes);
+  json["peak_resident_bytes"] = number_or_null(memory.process.peak_resident_bytes);
+  json["available_bytes"] = memory.machine.available_bytes;
+  json["cgroup_limit_bytes"] = number_or_null(memory.cgroup.limit_bytes);
+  json["cgroup_used_bytes"] = memory.cgroup.limit_bytes ? Json(memory.cgroup.used_bytes) : Json();
   json["cache_blocks"] = {{"used", c.blocks_used}, {"kept", c.blocks_kept}, {"total", c.blocks_total}};
+  json["guard"] = guard_json(service.memory());
   return json;
 }
 
@@ -93,7 +123,7 @@ Json status_json(const serve::Service& service, const Meters& meters) {
         {"restored", engine.blocks_restored}, {"written", disk->written}, {"read", disk->read},
         {"evicted", disk->evicted},           {"dropped", disk->dropped}, {"corrupt", disk->corrupt}};
   }
-  json["memory"] = memory_json(engine);
+  json["memory"] = memory_json(service, engine);
   json["receipts"] = receipts_json(service.telemetry());
   return json;
 }

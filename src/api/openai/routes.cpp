@@ -136,10 +136,11 @@ void add_routes(http::Router& router, serve::Service& service, Ignored& ignored,
     };
   };
   // A refusal carries the id under which it was logged.
-  const auto traced = [](const char* name, auto handle) {
-    return [name, handle](const http::Request& request, const Exchange& exchange) {
+  const auto traced = [&service](const char* name, auto handle) {
+    return [&service, name, handle](const http::Request& request, const Exchange& exchange) {
       const chat::Origin origin = origin_of(request, name);
       try {
+        service.require_room(origin);
         handle(request, origin, exchange);
       } catch (const base::Error& error) {
         http::Response response = error_response(error);

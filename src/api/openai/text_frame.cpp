@@ -42,13 +42,11 @@ TextFrame::TextFrame(const std::function<Json(const std::string& text)>& chunk) 
   after_ = whole.substr(at + quoted.size());
 }
 
-std::string TextFrame::event(std::string_view text) const {
-  std::string event;
-  event.reserve(before_.size() + text.size() + after_.size() + 16);
-  event += before_;
-  append_string(event, text);
-  event += after_;
-  return event;
+std::string_view TextFrame::event(std::string_view text) {
+  event_ = before_;
+  append_string(event_, text);
+  event_ += after_;
+  return event_;
 }
 
 }  // namespace penstock::api::openai

@@ -15,11 +15,11 @@ class TextFrame {
   /// `chunk` makes the chunk of a text, in which the text stands as it is.
   explicit TextFrame(const std::function<base::Json(const std::string& text)>& chunk);
 
-  /// The same bytes as the event of chunk(text).
-  std::string event(std::string_view text) const;
+  /// The same bytes as the event of chunk(text), until the next call.
+  std::string_view event(std::string_view text);
 
  private:
-  std::string before_, after_;
+  std::string before_, after_, event_;
 };
 
 }  // namespace penstock::api::openai

@@ -54,6 +54,14 @@ Arena::~Arena() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
+void Arena::drop(size_t first_byte, size_t bytes) const {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t first = (first_byte + page - 1) / page * page;
+  const size_t last = (first_byte + bytes) / page * page;
+  // Advice only: a refusal leaves the pages where they are.
+  if (first < last) static_cast<void>(madvise(data_ + first, last - first, MADV_DONTNEED));
+}
+
 uint8_t* Slabs::take(size_t bytes) {
   bytes = (bytes + 63) & ~size_t{63};
   if (slabs_.empty() || end_ + bytes > slabs_.back().bytes() - 4096) {

@@ -31,6 +31,9 @@ class Arena {
     return reinterpret_cast<T*>(data_);
   }
 
+  /// Gives the pages wholly inside this part back to the system; they are zero when they are next touched.
+  void drop(size_t first_byte, size_t bytes) const;
+
  private:
   uint8_t* data_ = nullptr;
   size_t bytes_ = 0;

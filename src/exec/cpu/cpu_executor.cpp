@@ -113,6 +113,10 @@ void CpuExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt,
   tokens_[static_cast<size_t>(slot)].reset(prompt, generated);
 }
 
+void CpuExecutor::drop_blocks(int32_t kv_group, std::span<const int32_t> blocks) {
+  context_->cache.drop(kv_group, blocks);
+}
+
 namespace {
 
 void apply_edits(Context& context, std::span<const TableEdit> edits) {

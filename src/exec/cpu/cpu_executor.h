@@ -25,6 +25,7 @@ class CpuExecutor final : public Executor {
                      const Limits& limits) override;
   void load(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits) override;
   void reset_slot(int32_t slot, std::span<const int32_t> prompt, std::span<const int32_t> generated) override;
+  void drop_blocks(int32_t kv_group, std::span<const int32_t> blocks) override;
   Ticket forward(const Batch& batch) override;
   void sample(Ticket ticket, const SampleBatch& batch) override;
   const StepOutput& wait(Ticket ticket) override;

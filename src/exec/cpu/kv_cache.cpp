@@ -74,6 +74,21 @@ void KvCache::copy(int32_t group, int32_t from, int32_t to) const {
   std::ranges::copy(block(group, from), block(group, to).begin());
 }
 
+void KvCache::drop(int32_t group, std::span<const int32_t> blocks) const {
+  const Group& g = groups_[static_cast<size_t>(group)];
+  if (g.n_blocks == 0) return;
+  const size_t bytes = static_cast<size_t>(g.n_layers) * static_cast<size_t>(g.kv_heads) *
+                       head_elements(g.dim) * (exact_ ? sizeof(float) : sizeof(uint16_t));
+  std::vector<int32_t> sorted(blocks.begin(), blocks.end());
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 0; i < sorted.size();) {  // neighbours in one call
+    size_t end = i + 1;
+    while (end < sorted.size() && sorted[end] == sorted[end - 1] + 1) ++end;
+    g.memory.drop(static_cast<size_t>(sorted[i]) * bytes, (end - i) * bytes);
+    i = end;
+  }
+}
+
 const void* KvCache::keys(const Place& at) const {
   const Group& group = group_of(at);
   const size_t head = offset_of(group, at);

@@ -39,6 +39,9 @@ class KvCache {
   /// The bytes of a block of a group: all layers and heads. The cache's memory.
   std::span<std::byte> block(int32_t group, int32_t block) const;
 
+  /// What these blocks of a group hold is not wanted any more: their memory goes back to the system.
+  void drop(int32_t group, std::span<const int32_t> blocks) const;
+
   /// Keys [first, last) of one head of a block for `n_queries` queries: in place, or in float32 in `scratch`
   /// (tile_floats) where so many queries read half precision that converting it once pays. Other keys of the
   /// tile hold anything.

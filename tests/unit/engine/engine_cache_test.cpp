@@ -92,6 +92,32 @@ TEST_P(EngineCacheTest, ClearForgets) {
   EXPECT_EQ(engine->counters().prefix.entries, 0u);
 }
 
+TEST_P(EngineCacheTest, MM_03_ClearGivesTheMemoryOfUnusedBlocksBackAndLeavesThoseInUse) {
+  FakeOptions options = fake();
+  Gate gate;
+  std::atomic<bool> holds = false;
+  std::atomic<size_t> dropped = 0;
+  options.on_step = [&](int32_t) {
+    if (holds) gate.pass();
+  };
+  options.on_drop = [&](int32_t, size_t n_blocks) { dropped += n_blocks; };
+  const auto engine = this->engine(options);
+  run(*engine, job_of(100, 5));
+  holds = true;
+  const auto running = std::make_shared<Collector>();
+  const Job job = job_of(130, 40);
+  engine->submit(job, running);
+  gate.wait_reached();
+  engine->clear_cache();
+  gate.open();
+  testing::expect_same(Result(*running), testing::solo(job));
+  EXPECT_GT(dropped, 0u);
+  EXPECT_LT(dropped, engine->counters().blocks_total);
+  testing::expect_same(run(*engine, job), testing::solo(job));
+  engine->clear_cache();
+  while (engine->counters().blocks_kept > 0) std::this_thread::yield();
+}
+
 TEST_P(EngineCacheTest, RunningRequestsShareTheirBeginning) {
   FakeOptions options = fake();
   Gate gate;

@@ -168,6 +168,16 @@ void FakeExecutor::run_row(const exec::Row& row, std::span<const int32_t> tokens
   }
 }
 
+/// What is read of such a block later throws.
+void FakeExecutor::drop_blocks(int32_t kv_group, std::span<const int32_t> blocks) {
+  auto& keys = keys_[static_cast<size_t>(kv_group)];
+  for (const int32_t block : blocks) {
+    const auto first = keys.begin() + static_cast<ptrdiff_t>(block) * options_.block_tokens;
+    std::fill(first, first + options_.block_tokens, Key{});
+  }
+  if (options_.on_drop) options_.on_drop(kv_group, blocks.size());
+}
+
 exec::Ticket FakeExecutor::forward(const exec::Batch& batch) {
   require(!pending_, "a second step in flight");
   if (lost_) throw base::Error(base::Code::kUnavailable, "[fake] the device is lost");

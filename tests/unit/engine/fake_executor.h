@@ -24,6 +24,7 @@ struct FakeOptions {
   int32_t lost_token = -1;               // wait() of a step that is given this id throws, and all after it
   int32_t nan_token = -1;                // logits behind this id are NaN
   std::function<void(int32_t)> on_step;  // called at the start of each forward with its number
+  std::function<void(int32_t group, size_t n_blocks)> on_drop;  // called when blocks are dropped
 };
 
 models::Plan fake_plan(const FakeOptions& options);
@@ -38,6 +39,7 @@ class FakeExecutor : public exec::Executor {
   }
   void load(const models::Plan&, const ops::WeightTable&, const exec::Limits&) override {}
   void reset_slot(int32_t slot, std::span<const int32_t> prompt, std::span<const int32_t> generated) override;
+  void drop_blocks(int32_t kv_group, std::span<const int32_t> blocks) override;
   exec::Ticket forward(const exec::Batch& batch) override;
   void sample(exec::Ticket ticket, const exec::SampleBatch& batch) override;
   const exec::StepOutput& wait(exec::Ticket ticket) override;

@@ -262,7 +262,7 @@ TEST(ModelPool, a_load_that_finds_no_memory_is_tried_again_with_more_room) {
   Fixture f;
   f.get("a");
   f.set_error("b", std::make_exception_ptr(NoMemory("[x.y] expected more; got less")));
-  EXPECT_EQ(code_of([&] { f.get("b"); }), Code::kInvalidRequest);
+  EXPECT_EQ(code_of([&] { f.get("b"); }), Code::kUnavailable);
   EXPECT_EQ(f.loads_of("b"), 2) << "once more without a";
   EXPECT_EQ(f.loaded(), "");
 }
