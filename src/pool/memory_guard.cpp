@@ -90,7 +90,8 @@ MemoryGuard::MemoryGuard(GuardOptions options) : options_(std::move(options)) {
   device_share_ = tier.device_share;
   if (options_.limit.ends_with('%'))
     device_share_ = static_cast<double>(parse_memory_limit(options_.limit, 10000)) / 10000;
-  reserve_bytes_ = now.machine.total_bytes / kReserveShare;
+  // On a machine that is nearly full already, less: or nothing could ever be served there.
+  reserve_bytes_ = std::min(now.machine.total_bytes / kReserveShare, whole / 8);
 }
 
 MemoryGuard::Reservation MemoryGuard::reserve(uint64_t bytes, const std::string& what) {

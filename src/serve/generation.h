@@ -121,7 +121,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   mutable std::mutex mutex_;
   std::vector<Slot> slots_;  // elements: job, tokens, receipt under the mutex, the rest as above
   std::optional<Why> cancelled_;
-  std::function<bool()> withdraw_;  // while it waits for a model
+  std::function<bool()> withdraw_;          // while it waits for a model
   std::atomic<bool> is_cancelled_ = false;  // cancelled_, without the mutex
   std::optional<std::chrono::steady_clock::time_point> first_token_;
   Histogram gaps_;          // between tokens of a choice

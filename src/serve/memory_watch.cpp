@@ -1,5 +1,6 @@
 #include "serve/memory_watch.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -24,8 +25,15 @@ constexpr std::chrono::milliseconds kBetweenEvictions{1000};
 // Shares of the limit.
 constexpr double kRelieveAbove = 0.95, kCalmBelow = 0.92, kTakeBelow = 0.98;
 
+// What a process holds beside its models.
+constexpr uint64_t kOwnBytes = uint64_t{64} << 20;
+
+/// More than a share of the limit, and more than was planned for: caches that are full as planned are no
+/// reason to forget them.
 bool above(uint64_t resident, const MemoryGuard& guard, double share) {
-  return static_cast<double>(resident) > static_cast<double>(guard.limit_bytes()) * share;
+  const auto limit = static_cast<double>(guard.limit_bytes());
+  const auto planned = static_cast<double>(guard.planned_bytes() + kOwnBytes);
+  return static_cast<double>(resident) > std::max(limit * share, std::min(limit, planned));
 }
 
 std::string why(const MemoryReading& now, const MemoryGuard& guard) {

@@ -53,6 +53,12 @@ TEST(MemoryGuard, WhatTheProgramHoldsItselfCountsAsAvailable) {
   EXPECT_EQ(guard->free_bytes(), 4 * kGigabyte - 64 * kMegabyte);
 }
 
+TEST(MemoryGuard, SomeOfTheMachineStaysFree) {
+  EXPECT_EQ(guard_of("safe")->reserve_bytes(), kGigabyte);  // of 32
+  const auto full = guard_of("safe", "", [] { return machine(800 * kMegabyte, 0); });
+  EXPECT_EQ(full->reserve_bytes(), 100 * kMegabyte);
+}
+
 TEST(MemoryGuard, LimitsAreReadStrictly) {
   EXPECT_EQ(parse_memory_limit("512M", 0), 512 * kMegabyte);
   EXPECT_EQ(parse_memory_limit("1.5GB", 0), 1500000000u);

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "pool/memory.h"
+#include "pool/memory_guard.h"
 
 namespace penstock::pool {
 namespace {

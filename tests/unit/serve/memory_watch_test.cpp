@@ -42,6 +42,15 @@ TEST(Pressure, ReliefComesBeforeRefusals) {
   EXPECT_EQ(after(Pressure::kRefusing, 500), Pressure::kCalm);
 }
 
+TEST(Pressure, WhatWasPlannedForIsNoPressure) {
+  const World world;
+  const auto model = world.guard->reserve(920 * kMegabyte, "a model");
+  EXPECT_EQ(pressure_after(Pressure::kCalm, holding(980), *world.guard), Pressure::kCalm);
+  EXPECT_EQ(pressure_after(Pressure::kRefusing, holding(980), *world.guard), Pressure::kCalm);
+  EXPECT_EQ(pressure_after(Pressure::kCalm, holding(990), *world.guard), Pressure::kRelieving);
+  EXPECT_EQ(pressure_after(Pressure::kRelieving, holding(1001), *world.guard), Pressure::kRefusing);
+}
+
 TEST(Pressure, TheMachineOrTheGroupMayRunShortFirst) {
   const World world;
   const auto after = [&](Pressure was, uint64_t available) {
