@@ -29,7 +29,7 @@ struct ServiceOptions {
   int64_t request_timeout_ms = 0;  // of requests that do not say; 0: none
   pool::Profiles profiles;
   std::shared_ptr<pool::MemoryGuard> memory;  // watched; null: nothing is
-  std::shared_ptr<tier::DiskStore> disk;  // that the models have too; null: none
+  std::shared_ptr<tier::DiskStore> disk;      // that the models have too; null: none
 };
 
 /// What is said of a model on every surface.
