@@ -152,7 +152,7 @@ def test_MM_01_a_generation_of_20000_tokens_holds_nothing(serve, tmp_path):
     ask(server)
     handles = len(os.listdir(folder + "/fd")), len(os.listdir(folder + "/task"))
     connection = server.connect()
-    body = json.dumps({"prompt": "ab", "max_tokens": 20000, "ignore_eos": True, "stream": True}).encode()
+    body = json.dumps({"prompt": "ab", "max_tokens": 20000, "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}).encode()
     connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     receive_until(connection, b"data: {")
     during = len(os.listdir(folder + "/fd")), len(os.listdir(folder + "/task"))
