@@ -226,9 +226,9 @@ void add_bench(CLI::App& app, Program& program) {
       ->check(CLI::Range(1, 1000));
   command->add_flag("--json", options->json, "Print JSON");
   auto settings = std::make_shared<SettingsFlags>(
-      *command,
-      std::vector<std::string>{"executor", "cpu_instructions", "exact", "threads", "prefill_chunk_tokens",
-                               "kv_memory_bytes", "memory_guard", "memory_limit", "log_level"});
+      *command, std::vector<std::string>{"executor", "cpu_instructions", "exact", "kv_format", "threads",
+                                         "prefill_chunk_tokens", "kv_memory_bytes", "memory_guard",
+                                         "memory_limit", "log_level"});
   set_examples(*command,
                "  penstock bench smollm2\n  penstock bench smollm2 --prompt 512 --gen 64 --batch 8 --json");
   command->callback(

@@ -177,8 +177,9 @@ void add_generate(CLI::App& app, Program& program) {
       ->check(whole_number_of_64_bits);
   command->add_flag("--ignore-eos", options->ignore_eos, "Go on past the model's end of turn");
   auto settings = std::make_shared<SettingsFlags>(
-      *command, std::vector<std::string>{"executor", "cpu_instructions", "exact", "threads", "context_length",
-                                         "kv_memory_bytes", "memory_guard", "memory_limit", "log_level"});
+      *command, std::vector<std::string>{"executor", "cpu_instructions", "exact", "kv_format", "threads",
+                                         "context_length", "kv_memory_bytes", "memory_guard", "memory_limit",
+                                         "log_level"});
   set_examples(*command,
                "  penstock generate smollm2 \"Name three rivers\" --temperature 0\n"
                "  git diff | penstock generate smollm2 --system \"Write a commit message for this diff\"\n"

@@ -115,7 +115,7 @@ void add_logits(CLI::App& app, Program& program) {
                    "Feed this many tokens as a prompt, the rest one by one; 0: all as a prompt")
       ->check(CLI::Range(0, INT32_MAX));
   auto settings = std::make_shared<SettingsFlags>(
-      *command, std::vector<std::string>{"executor", "cpu_instructions", "exact", "threads",
+      *command, std::vector<std::string>{"executor", "cpu_instructions", "exact", "kv_format", "threads",
                                          "prefill_chunk_tokens", "log_level"});
   set_examples(*command,
                "  penstock logits smollm2 --tokens 1,2,3 --exact\n  penstock logits ./model --tokens 5,6,7,8 "

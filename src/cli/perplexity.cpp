@@ -1,4 +1,5 @@
-// penstock perplexity: how well a model predicts a text, and how far its int8 activations are from float32.
+// penstock perplexity: how well a model predicts a text, and how far its int8 activations are from float32 or
+// a quantised cache from one that is not.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -25,7 +26,7 @@ using base::Json;
 struct PerplexityOptions {
   std::string model, file;
   int32_t window = 512, most_windows = 0;
-  bool against_exact = false, json = false;
+  bool against_exact = false, against_plain_cache = false, json = false;
 };
 
 /// The windows that are run and, of each, the tokens that are scored: those of its second half, which have
@@ -126,29 +127,33 @@ Windows cut(const PerplexityOptions& options, const models::ModelFiles& files,
 }
 
 struct Scores {
-  std::vector<double> nats, exact_nats, kl;  // of each scored token
+  std::vector<double> nats, truth_nats, kl;  // of each scored token
   size_t same_likeliest = 0;
 };
 
-void score(const std::vector<int32_t>& tokens, std::span<const float> logits, std::span<const float> exact,
-           Scores& scores) {
+void score(const std::vector<int32_t>& tokens, std::span<const float> logits,
+           std::span<const float> truth_logits, Scores& scores) {
   const size_t vocab = logits.size() / tokens.size();
   for (size_t at = tokens.size() / 2; at + 1 < tokens.size(); ++at) {
     const auto next = static_cast<size_t>(tokens[at + 1]);
     const LogProbs ours(logits.subspan(at * vocab, vocab));
     scores.nats.push_back(-ours.of(next));
-    if (exact.empty()) continue;
-    const LogProbs truth(exact.subspan(at * vocab, vocab));
-    scores.exact_nats.push_back(-truth.of(next));
+    if (truth_logits.empty()) continue;
+    const LogProbs truth(truth_logits.subspan(at * vocab, vocab));
+    scores.truth_nats.push_back(-truth.of(next));
     scores.kl.push_back(kl_divergence(truth, ours));
     scores.same_likeliest += likeliest(ours.logits) == likeliest(truth.logits);
   }
 }
 
-void add_comparison(Scores& scores, Json& result) {
+const char* key_of_truth(const PerplexityOptions& options) {
+  return options.against_exact ? "exact_perplexity" : "plain_cache_perplexity";
+}
+
+void add_comparison(const PerplexityOptions& options, Scores& scores, Json& result) {
   std::vector<double> rises(scores.nats.size());
-  for (size_t i = 0; i < rises.size(); ++i) rises[i] = scores.nats[i] - scores.exact_nats[i];
-  result["exact_perplexity"] = std::exp(mean(scores.exact_nats));
+  for (size_t i = 0; i < rises.size(); ++i) rises[i] = scores.nats[i] - scores.truth_nats[i];
+  result[key_of_truth(options)] = std::exp(mean(scores.truth_nats));
   result["perplexity_rise_percent"] = 100 * (std::exp(mean(rises)) - 1);
   result["perplexity_rise_error_percent"] = 100 * error_of(rises);
   result["mean_kl"] = mean(scores.kl);
@@ -168,12 +173,14 @@ void print(const Json& result) {
                            number("perplexity"), result["scored_tokens"].get<size_t>(),
                            result["text_tokens"].get<size_t>());
   if (!result.contains("mean_kl")) return;
+  const bool exact = result.contains("exact_perplexity");
   std::cout << fmt::format(
-      "float32 activations {:.4f}: {:+.3f} % (standard error {:.3f})\nKL {:.6f} (standard error {:.6f}), "
+      "{} {:.4f}: {:+.3f} % (standard error {:.3f})\nKL {:.6f} (standard error {:.6f}), "
       "median {:.6f}, 99 % {:.6f}, most {:.6f}; the same likeliest token {:.2f} %\n",
-      number("exact_perplexity"), number("perplexity_rise_percent"), number("perplexity_rise_error_percent"),
-      number("mean_kl"), number("mean_kl_error"), number("median_kl"), number("kl_of_99_percent"),
-      number("most_kl"), number("same_likeliest_percent"));
+      exact ? "float32 activations" : "not quantised cache",
+      number(exact ? "exact_perplexity" : "plain_cache_perplexity"), number("perplexity_rise_percent"),
+      number("perplexity_rise_error_percent"), number("mean_kl"), number("mean_kl_error"),
+      number("median_kl"), number("kl_of_99_percent"), number("most_kl"), number("same_likeliest_percent"));
 }
 
 int run(const Program& program, const PerplexityOptions& options, const config::Settings& settings) {
@@ -184,13 +191,14 @@ int run(const Program& program, const PerplexityOptions& options, const config::
   load.max_seqs = 1;
   load.context_length = options.window + 64;
   Scorer ours(files, load);
-  std::unique_ptr<Scorer> exact;
-  load.exact = true;
-  if (options.against_exact) exact = std::make_unique<Scorer>(files, load);
+  std::unique_ptr<Scorer> truth;
+  load.exact = load.exact || options.against_exact;
+  load.kv_format = ops::KvFormat::kPlain;
+  if (options.against_exact || options.against_plain_cache) truth = std::make_unique<Scorer>(files, load);
   Scores scores;
   for (const auto& tokens : windows.tokens) {
     const std::vector<float> logits = ours.logits(tokens);
-    score(tokens, logits, exact ? exact->logits(tokens) : std::vector<float>(), scores);
+    score(tokens, logits, truth ? truth->logits(tokens) : std::vector<float>(), scores);
   }
   Json result = {{"model", located.name},
                  {"format", files.format},
@@ -201,7 +209,7 @@ int run(const Program& program, const PerplexityOptions& options, const config::
                  {"scored_tokens", scores.nats.size()},
                  {"perplexity", std::exp(mean(scores.nats))},
                  {"perplexity_error", std::exp(mean(scores.nats)) * error_of(scores.nats)}};
-  if (exact) add_comparison(scores, result);
+  if (truth) add_comparison(options, scores, result);
   if (options.json)
     std::cout << result.dump() << std::endl;
   else
@@ -226,9 +234,13 @@ void add_perplexity(CLI::App& app, Program& program) {
       ->check(CLI::Range(0, INT32_MAX));
   command->add_flag("--against-exact", options->against_exact,
                     "Run float32 activations beside it: KL divergence and rise of the perplexity");
+  command
+      ->add_flag("--against-plain-cache", options->against_plain_cache,
+                 "Run a cache that is not quantised beside it, everything else alike")
+      ->excludes("--against-exact");
   command->add_flag("--json", options->json, "Print JSON");
   auto settings = std::make_shared<SettingsFlags>(
-      *command, std::vector<std::string>{"executor", "cpu_instructions", "exact", "threads",
+      *command, std::vector<std::string>{"executor", "cpu_instructions", "exact", "kv_format", "threads",
                                          "prefill_chunk_tokens", "log_level"});
   set_examples(*command,
                "  penstock perplexity smollm2 book.txt\n  penstock perplexity ./model book.txt "

@@ -241,8 +241,9 @@ void add_run(CLI::App& app, Program& program) {
       ->check(CLI::Range(1, INT32_MAX));
   add_sampling_flags(*command, options->sampling, "the model's, else 0.7 with top-p 0.9");
   auto settings = std::make_shared<SettingsFlags>(
-      *command, std::vector<std::string>{"executor", "cpu_instructions", "exact", "threads", "context_length",
-                                         "kv_memory_bytes", "memory_guard", "memory_limit", "log_level"});
+      *command, std::vector<std::string>{"executor", "cpu_instructions", "exact", "kv_format", "threads",
+                                         "context_length", "kv_memory_bytes", "memory_guard", "memory_limit",
+                                         "log_level"});
   set_examples(*command,
                "  penstock run\n"
                "  penstock run smollm2\n"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/plan.h"
+#include "ops/kv_format.h"
 #include "ops/sample.h"
 
 namespace penstock::exec {
@@ -81,7 +82,8 @@ struct Limits {
   int32_t max_context = 0;         // positions of one sequence
   std::vector<int32_t> n_blocks;   // blocks of each KV group
   int32_t threads = 0;             // compute threads, 0: as many as the process may use
-  bool exact = false;              // no quantised activations, float32 cache
+  bool exact = false;              // no quantised activations, float32 cache unless kv_format says otherwise
+  ops::KvFormat kv_format = ops::KvFormat::kPlain;
   /// Ids from here on pad the head and are never drawn; null: none do. Asked at a draw, never while loading:
   /// the tokenizer that knows is made meanwhile.
   std::function<int32_t()> vocab_tokens;

@@ -58,6 +58,9 @@ void ReferenceExecutor::load(const models::Plan& plan, const ops::WeightTable& w
   plan_ = &plan;
   weights_ = std::make_unique<ops::ReferenceWeights>(weights);
   limits_ = limits;
+  caps_.block_format = limits.kv_format == ops::KvFormat::kPlain
+                           ? "reference float32"
+                           : std::string("reference ") + ops::name(limits.kv_format);
   slots_.assign(static_cast<size_t>(limits.max_slots), {});
   tokens_.assign(static_cast<size_t>(limits.max_slots), {});
   for (const auto& layer : plan.kv_layers) {
@@ -177,6 +180,11 @@ void ReferenceExecutor::append(Slot& slot, const ops::AttnIn& op, TokenRun& run)
   auto result =
       ops::attn_in_reference(op, rope, *weights_, run.position, run.buffers[static_cast<size_t>(op.in)]);
   run.buffers[static_cast<size_t>(op.out_q)] = std::move(result.q);
+  const auto dim = static_cast<size_t>(op.head_dim);
+  for (size_t at = 0; at < result.k.size(); at += dim) {
+    ops::round_kv_reference(ops::key_bits(limits_.kv_format), std::span(result.k).subspan(at, dim));
+    ops::round_kv_reference(ops::value_bits(limits_.kv_format), std::span(result.v).subspan(at, dim));
+  }
   const auto entry = kv_entry(slot, op.kv_layer, run.position);
   std::copy(result.k.begin(), result.k.end(), entry.begin());
   std::copy(result.v.begin(), result.v.end(), entry.begin() + static_cast<long>(result.k.size()));

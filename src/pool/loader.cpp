@@ -85,6 +85,7 @@ LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions&
   limits.max_context = loaded.context_length;
   limits.threads = options.threads;
   limits.exact = options.exact;
+  limits.kv_format = options.kv_format;
   limits.vocab_tokens = std::move(vocab_tokens);
   const auto guard = options.memory != nullptr ? options.memory : std::make_shared<MemoryGuard>();
   const auto order = executor_order(options.executor);

@@ -21,6 +21,7 @@ struct LoadOptions {
   std::string executor = "auto";
   std::string cpu_instructions = "auto";
   bool exact = false;
+  ops::KvFormat kv_format = ops::KvFormat::kPlain;
   int32_t threads = 0;  // 0: as many as the process may use
   int32_t max_seqs = 16;
   int32_t max_queue = 256;

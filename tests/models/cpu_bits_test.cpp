@@ -1,5 +1,6 @@
 // The promise of the CPU executor: a sequence's logits have the same bytes alone and among any neighbours,
-// however its prompt is cut and on any number of threads, in fast and in exact mode.
+// however its prompt is cut and on any number of threads, in fast and in exact mode, in every format of the
+// cache.
 #include <cstring>
 #include <random>
 #include <string>
@@ -18,6 +19,7 @@ using Feed = exec::LogitsRunner::Feed;
 struct BitsCase {
   std::string fixture;
   bool exact;
+  ops::KvFormat kv = ops::KvFormat::kPlain;
 };
 
 class CpuBitsTest : public testing::TestWithParam<BitsCase> {
@@ -41,7 +43,8 @@ class CpuBitsTest : public testing::TestWithParam<BitsCase> {
                         .max_batch_tokens = 1024,
                         .max_context = 640,
                         .threads = threads,
-                        .exact = GetParam().exact};
+                        .exact = GetParam().exact,
+                        .kv_format = GetParam().kv};
     limits.n_blocks = exec::LogitsRunner::blocks_for(executor, files_.plan, limits);
     executor.load(files_.plan, files_.weights, limits);
     return exec::LogitsRunner(executor, files_.plan, limits).run(feeds);
@@ -100,11 +103,16 @@ std::vector<BitsCase> cases() {
                            "llama-mxfp8", "llama-nvfp4", "gemma3-q4", "qwen3-q4"})
     all.push_back({name, false});
   for (const char* name : {"llama", "llama-q4", "llama-affine8", "gemma3-q4"}) all.push_back({name, true});
+  for (const auto kv : {ops::KvFormat::kQ8, ops::KvFormat::kQ4, ops::KvFormat::kK8V4}) {
+    for (const char* name : {"llama-q4", "gemma3-q4"}) all.push_back({name, false, kv});
+    all.push_back({"llama", true, kv});
+  }
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CpuBitsTest, testing::ValuesIn(cases()), [](const auto& info) {
-  std::string name = info.param.fixture + (info.param.exact ? "_exact" : "_fast");
+  std::string name =
+      info.param.fixture + (info.param.exact ? "_exact_" : "_fast_") + ops::name(info.param.kv);
   for (char& c : name)
     if (c == '-') c = '_';
   return name;

@@ -15,6 +15,7 @@
 #include "exec/cpu/kernels.h"
 #include "exec/cpu/kv_cache.h"
 #include "exec/cpu/processor.h"
+#include "ops/kv_format.h"
 #include "tensor/dtype.h"
 
 namespace penstock::exec::cpu {
@@ -452,6 +453,9 @@ struct TileCase {
   std::vector<float> keys, values, q, max, sum, acc, scores;
   std::vector<int32_t> first, last;
   std::vector<uint16_t> half_keys, half_values;
+  std::vector<uint8_t> key_codes, value_codes;
+  std::vector<float> scales;  // of keys and of values, [groups][64] each
+  KvType key_type = KvType::kF32, value_type = KvType::kF32;
 
   TileCase(int32_t head_dim, int32_t queries, uint32_t seed)
       : dim(head_dim), padded(padded_dim(head_dim)), n(queries) {
@@ -480,13 +484,66 @@ struct TileCase {
     half_values.resize(values.size());
     scalar_kernels().to_f16(keys.data(), static_cast<int64_t>(keys.size()), half_keys.data());
     scalar_kernels().to_f16(values.data(), static_cast<int64_t>(values.size()), half_values.data());
+    key_type = value_type = KvType::kF16;
+  }
+
+  /// Another tile, of random codes.
+  void encode(int32_t key_bits, int32_t value_bits) {
+    const auto tile = static_cast<size_t>(kTileKeys);
+    key_type = key_bits == 8 ? KvType::kCodes8 : KvType::kCodes4;
+    value_type = value_bits == 8 ? KvType::kCodes8 : KvType::kCodes4;
+    std::mt19937 random(static_cast<uint32_t>(dim + key_bits));
+    key_codes.resize(tile * static_cast<size_t>(dim * key_bits / 8));
+    value_codes.resize(tile * static_cast<size_t>(value_bits == 8 ? padded : (padded + 31) / 32 * 16));
+    for (auto* codes : {&key_codes, &value_codes})
+      for (uint8_t& code : *codes) code = static_cast<uint8_t>(random());
+    scales = normal(2 * tile * static_cast<size_t>(padded / 32 + 1), 5, 0.01f);
+  }
+
+  const float* value_scales() const { return scales.data() + kTileKeys * (padded / 32 + 1); }
+
+  /// Codes as floats beside the same scales.
+  void widen() {
+    const Kernels& kernels = scalar_kernels();
+    if (key_type == KvType::kCodes8)
+      kernels.from_codes8(reinterpret_cast<const int8_t*>(key_codes.data()), kTileKeys * dim, keys.data());
+    else
+      kernels.from_codes4(key_codes.data(), kTileKeys * dim, keys.data());
+    std::vector<float> row(static_cast<size_t>((padded + 31) / 32 * 32));
+    for (int32_t key = 0; key < kTileKeys; ++key) {
+      if (value_type == KvType::kCodes8)
+        kernels.from_codes8(reinterpret_cast<const int8_t*>(value_codes.data()) + key * padded, padded,
+                            row.data());
+      else
+        kernels.from_codes4(value_codes.data() + static_cast<size_t>(key) * row.size() / 2,
+                            static_cast<int64_t>(row.size()), row.data());
+      std::copy_n(row.data(), padded, values.data() + key * padded);
+    }
+    key_type = value_type = KvType::kF32;
+  }
+
+  AttendTile tile() const {
+    AttendTile tile = {.keys = keys.data(),
+                       .values = values.data(),
+                       .dim = dim,
+                       .value_stride = padded,
+                       .key_type = key_type,
+                       .value_type = value_type};
+    if (key_type == KvType::kF16) tile.keys = half_keys.data(), tile.values = half_values.data();
+    if (key_type == KvType::kCodes8 || key_type == KvType::kCodes4) tile.keys = key_codes.data();
+    if (value_type == KvType::kCodes8 || value_type == KvType::kCodes4) tile.values = value_codes.data();
+    if (key_type != KvType::kF32) tile.next = tile.keys;
+    if (!scales.empty()) {
+      tile.key_scales = scales.data();
+      tile.value_scales = value_scales();
+      tile.key_group = dim > 64 ? 64 : 32;
+      tile.value_group = 32;
+    }
+    return tile;
   }
 
   /// Queries [from, from + m) twice over the tile, as if it were two tiles.
   void run(const Kernels& kernels, int32_t from, int32_t m, float softcap) {
-    AttendTile tile = {keys.data(), values.data(), dim, padded};
-    if (!half_keys.empty())
-      tile = {half_keys.data(), half_values.data(), dim, padded, true, half_keys.data()};
     const AttendQueries queries = {q.data() + from * padded,
                                    first.data() + from,
                                    last.data() + from,
@@ -497,10 +554,99 @@ struct TileCase {
                                    m,
                                    0.3f,
                                    softcap};
-    kernels.attend_tile(tile, queries);
-    kernels.attend_tile(tile, queries);
+    kernels.attend_tile(tile(), queries);
+    kernels.attend_tile(tile(), queries);
   }
 };
+
+/// Bits of the codes of keys and values.
+constexpr std::pair<int32_t, int32_t> kCodeBits[] = {{8, 8}, {4, 4}, {8, 4}, {4, 8}};
+
+TEST_P(KernelTest, AttentionOverCodesEqualsTheScalarTwinInAnyCompany) {
+  for (const int32_t dim : {4, 8, 20, 64, 80, 128, 256})
+    for (const int32_t n : {1, 2, 3, 4, 6, 7, 13})
+      for (const auto& [key_bits, value_bits] : kCodeBits) {
+        TileCase a(dim, n, static_cast<uint32_t>(dim + n));
+        a.encode(key_bits, value_bits);
+        TileCase b = a, c = a;
+        const float softcap = dim == 8 ? 3.0f : 0.0f;
+        a.run(scalar_kernels(), 0, n, softcap);
+        b.run(table(), 0, n, softcap);
+        for (int32_t i = 0; i < n; ++i) c.run(table(), i, 1, softcap);
+        EXPECT_TRUE(same_bytes(a.acc, b.acc) && same_bytes(a.sum, b.sum) && same_bytes(a.max, b.max))
+            << dim << " " << n << " " << key_bits << " " << value_bits;
+        EXPECT_TRUE(same_bytes(b.acc, c.acc) && same_bytes(b.sum, c.sum)) << dim << " " << n;
+      }
+}
+
+/// A prompt converts the codes once: the same bytes.
+TEST_P(KernelTest, AttentionReadsCodesLikeTheirFloats) {
+  for (const int32_t dim : {20, 64, 128})
+    for (const auto& [key_bits, value_bits] : kCodeBits) {
+      TileCase codes(dim, 7, 5);
+      codes.encode(key_bits, value_bits);
+      TileCase floats = codes;
+      floats.widen();
+      codes.run(table(), 0, 7, 0);
+      floats.run(table(), 0, 7, 0);
+      EXPECT_TRUE(same_bytes(codes.acc, floats.acc) && same_bytes(codes.sum, floats.sum)) << dim;
+    }
+}
+
+TEST_P(KernelTest, CodesToFloatsEqualTheScalarTwins) {
+  std::vector<uint8_t> codes(256);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);
+  std::vector<float> p(512), q(512);
+  for (const int64_t n : {1, 7, 8, 100, 256}) {
+    scalar_kernels().from_codes8(reinterpret_cast<const int8_t*>(codes.data()), n, p.data());
+    table().from_codes8(reinterpret_cast<const int8_t*>(codes.data()), n, q.data());
+    EXPECT_TRUE(same_bytes(p, q));
+  }
+  scalar_kernels().from_codes4(codes.data(), 512, p.data());
+  table().from_codes4(codes.data(), 512, q.data());
+  EXPECT_TRUE(same_bytes(p, q));
+  EXPECT_EQ(p[0], 0.0f);     // the low half of the first byte
+  EXPECT_EQ(p[9], -7.0f);    // of byte 9
+  EXPECT_EQ(p[16], 0.0f);    // the high half of the first byte
+  EXPECT_EQ(p[271], -1.0f);  // the low half of byte 143, 0x8f
+  EXPECT_EQ(p[287], -8.0f);  // its high half
+}
+
+/// The cache holds what the scalar reference of its format says, wherever a position lies.
+TEST_P(KernelTest, TheCacheRoundsAsTheReferenceDoes) {
+  for (const int32_t dim : {4, 20, 64, 80, 128})
+    for (const auto format : {ops::KvFormat::kQ8, ops::KvFormat::kQ4, ops::KvFormat::kK8V4}) {
+      models::Plan plan;
+      plan.kv_groups = {{.n_layers = 2, .kv_heads = 3, .head_dim = dim}};
+      plan.kv_layers = {{0, 0}, {0, 1}};
+      const int32_t n_blocks[] = {3};
+      const KvCache cache(plan, n_blocks, {.exact = false, .format = format});
+      std::vector<float> scratch(KvCache::tile_floats(dim));
+      const auto size = static_cast<size_t>(dim);
+      for (int32_t offset = 0; offset < kTileKeys; ++offset) {
+        const auto seed = static_cast<uint32_t>(offset);
+        cache.store(table(), {1, 2, 1, offset}, normal(size, seed).data(), normal(size, seed + 1000).data());
+      }
+      cache.copy(0, 2, 0);
+      const AttendTile tile = cache.tile(table(), {1, 0, 1, 0}, {0, kTileKeys}, 100, scratch.data(), nullptr);
+      const auto* keys = static_cast<const float*>(tile.keys);
+      const auto* values = static_cast<const float*>(tile.values);
+      for (int32_t key = 0; key < kTileKeys; ++key) {
+        std::vector<float> k = normal(size, static_cast<uint32_t>(key)),
+                           v = normal(size, static_cast<uint32_t>(key) + 1000);
+        ops::round_kv_reference(ops::key_bits(format), k);
+        ops::round_kv_reference(ops::value_bits(format), v);
+        for (int32_t d = 0; d < dim; ++d) {
+          const float code = keys[(key / kPanelKeys * dim + d) * kPanelKeys + key % kPanelKeys];
+          EXPECT_EQ(code * tile.key_scales[d / tile.key_group * kTileKeys + key], k[static_cast<size_t>(d)]);
+          const float value = values[key * tile.value_stride + d];
+          EXPECT_EQ(value * tile.value_scales[d / tile.value_group * kTileKeys + key],
+                    v[static_cast<size_t>(d)])
+              << dim << " " << key << " " << d;
+        }
+      }
+    }
+}
 
 TEST_P(KernelTest, AttentionEqualsTheScalarTwinInAnyCompany) {
   for (const int32_t dim : {4, 8, 20, 64, 80, 128, 256})
@@ -522,7 +668,7 @@ TEST_P(KernelTest, AttentionReadsHalfPrecisionLikeItsFloats) {
   TileCase half(64, 7, 5);
   half.halve();
   TileCase floats = half;
-  floats.half_keys.clear();
+  floats.key_type = floats.value_type = KvType::kF32;
   scalar_kernels().from_f16(half.half_keys.data(), static_cast<int64_t>(half.half_keys.size()),
                             floats.keys.data());
   scalar_kernels().from_f16(half.half_values.data(), static_cast<int64_t>(half.half_values.size()),

@@ -97,11 +97,11 @@ class AttendOperation final : public CpuOperation {
       last = std::max(last, to);
     }
     if (first >= last) return;
-    AttendTile tile = context.cache.tile(*context.kernels, place(context, block, head, at), {first, last}, n,
-                                         scratch.tile.data());
     // The next tile of this query block, whoever computes it: most often the same thread, soon.
-    if (at + kTileKeys <= block.position)
-      tile.next = context.cache.keys(place(context, block, head, at + kTileKeys));
+    const bool more = at + kTileKeys <= block.position;
+    const KvCache::Place next = more ? place(context, block, head, at + kTileKeys) : KvCache::Place{};
+    const AttendTile tile = context.cache.tile(*context.kernels, place(context, block, head, at),
+                                               {first, last}, n, scratch.tile.data(), more ? &next : nullptr);
     context.kernels->attend_tile(
         tile, {scratch.queries.data(), scratch.first.data(), scratch.last.data(), scratch.max.data(),
                scratch.sum.data(), scratch.acc.data(), scratch.scores.data(), n, op_.scale, op_.softcap});

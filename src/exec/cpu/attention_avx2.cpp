@@ -17,50 +17,108 @@ static inline __attribute__((always_inline)) __m256 load8(const uint16_t* at) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
 }
 
-/// Asks for what lies `next` bytes after a place: only tiles that come straight from the cache are asked for.
+static inline __attribute__((always_inline)) __m256i load_codes(const void* at) {
+  return _mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(at)));
+}
+
+static inline __attribute__((always_inline)) __m256 load8(const int8_t* at) {
+  return _mm256_cvtepi32_ps(load_codes(at));
+}
+
+static inline __attribute__((always_inline)) __m256 half_codes(const Nibbles* at, bool high) {
+  const __m256i both = load_codes(at);
+  return _mm256_cvtepi32_ps(_mm256_srai_epi32(high ? both : _mm256_slli_epi32(both, 28), high ? 4 : 28));
+}
+
+/// Eight keys of dimension `u` of those that lie together.
+template <class T>
+static inline __attribute__((always_inline)) __m256 key8(const T* at, int) {
+  return load8(at);
+}
+static inline __attribute__((always_inline)) __m256 key8(const Nibbles* at, int u) {
+  return half_codes(at, u == 1);
+}
+
+/// Vector v of a row of values.
+template <class T>
+static inline __attribute__((always_inline)) __m256 value8(const T* row, int v) {
+  return load8(row + 8 * v);
+}
+static inline __attribute__((always_inline)) __m256 value8(const Nibbles* row, int v) {
+  return half_codes(row + v / 4 * 16 + v % 2 * 8, v % 4 >= 2);
+}
+
+/// Asks for the line that lies `next` bytes after a place: only tiles that come straight from the cache are
+/// asked for.
 template <class T>
 static inline __attribute__((always_inline)) void ask(const T* at, int64_t next) {
-  if constexpr (sizeof(T) == 2) _mm_prefetch(reinterpret_cast<const char*>(at) + next, _MM_HINT_T0);
+  if constexpr (sizeof(T) < 4) _mm_prefetch(reinterpret_cast<const char*>(at) + next, _MM_HINT_T0);
+}
+
+/// Of the lines of P panels at step `step`: each step asks for its share of those that the steps read.
+template <int P, class T>
+static inline __attribute__((always_inline)) void ask_keys(const T* keys, int64_t panel, int64_t step,
+                                                           int64_t next) {
+  constexpr int kSteps = 64 / (kPanelKeys * static_cast<int>(sizeof(T)));  // that read one line
+  if constexpr (kSteps > 1) {
+    const int64_t turn = step % kSteps;
+#pragma GCC unroll 4
+    for (int p = 0; p + kSteps <= P; p += kSteps) ask(keys + (p + turn) * panel, next);
+    if (P % kSteps != 0 && turn < P) ask(keys + turn * panel, next);
+  }
 }
 
 /// Scores of N queries for P panels of 16 keys from panel `first`.
 template <int N, int P, class T>
-void score_panels(const TileOf<T>& tile, const AttendQueries& queries, float scale, int i, int first) {
-  const int64_t dim = tile.dim, panel = dim * kPanelKeys, stride = tile.stride;
-  const T* keys = tile.keys + first * panel;
+void score_panels(const Stored<T>& stored, const AttendQueries& queries, float scale, int i, int first) {
+  constexpr int kDims = kTogether<T>;
+  const int64_t dim = stored.dim, panel = dim / kDims * kPanelKeys, stride = stored.stride;
+  const T* keys = stored.at + first * panel;
   const float* q = queries.q + i * stride;
-  __m256 sum[N][P][2];
+  float* scores = queries.scores + i * kTileKeys + first * kPanelKeys;
+  const __m256 by = _mm256_set1_ps(scale);
+  for (int64_t d = 0, g = 0; d < dim; ++g) {
+    const int64_t end = d + stored.group < dim ? d + stored.group : dim;
+    __m256 sum[N][P][2];
 #pragma GCC unroll 6
-  for (int n = 0; n < N; ++n)
+    for (int n = 0; n < N; ++n)
 #pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) sum[n][p][0] = sum[n][p][1] = _mm256_setzero_ps();
-  for (int64_t d = 0; d < dim; ++d, keys += kPanelKeys) {
-    __m256 key[P][2];
-#pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) {
-      // A panel of half precision has half a line of each dimension: two panels take turns.
-      if (p % 2 == 0) ask(keys + p * panel + (P > 1 ? d % 2 * panel : 0), tile.next);
+      for (int p = 0; p < P; ++p) sum[n][p][0] = sum[n][p][1] = _mm256_setzero_ps();
+    for (; d < end; d += kDims, keys += kPanelKeys) {
+      ask_keys<P>(keys, panel, d / kDims, stored.next);
 #pragma GCC unroll 2
-      for (int h = 0; h < 2; ++h) key[p][h] = load8(keys + p * panel + 8 * h);
+      for (int u = 0; u < kDims; ++u) {
+        __m256 key[P][2];
+#pragma GCC unroll 4
+        for (int p = 0; p < P; ++p)
+#pragma GCC unroll 2
+          for (int h = 0; h < 2; ++h) key[p][h] = key8(keys + p * panel + 8 * h, u);
+#pragma GCC unroll 6
+        for (int n = 0; n < N; ++n) {
+          const __m256 value = _mm256_set1_ps(q[n * stride + d + u]);
+#pragma GCC unroll 4
+          for (int p = 0; p < P; ++p)
+#pragma GCC unroll 2
+            for (int h = 0; h < 2; ++h) sum[n][p][h] = _mm256_fmadd_ps(value, key[p][h], sum[n][p][h]);
+        }
+      }
     }
 #pragma GCC unroll 6
-    for (int n = 0; n < N; ++n) {
-      const __m256 value = _mm256_set1_ps(q[n * stride + d]);
+    for (int n = 0; n < N; ++n)
 #pragma GCC unroll 4
       for (int p = 0; p < P; ++p)
 #pragma GCC unroll 2
-        for (int h = 0; h < 2; ++h) sum[n][p][h] = _mm256_fmadd_ps(value, key[p][h], sum[n][p][h]);
-    }
+        for (int h = 0; h < 2; ++h) {
+          const int at = p * kPanelKeys + 8 * h;
+          __m256 score = sum[n][p][h];
+          if (stored.scales != nullptr) {
+            const __m256 scales = _mm256_loadu_ps(stored.scales + g * kTileKeys + first * kPanelKeys + at);
+            score = g == 0 ? _mm256_mul_ps(score, scales)
+                           : _mm256_fmadd_ps(score, scales, _mm256_loadu_ps(scores + n * kTileKeys + at));
+          }
+          _mm256_storeu_ps(scores + n * kTileKeys + at, end == dim ? _mm256_mul_ps(score, by) : score);
+        }
   }
-  const __m256 by = _mm256_set1_ps(scale);
-  float* scores = queries.scores + i * kTileKeys + first * kPanelKeys;
-#pragma GCC unroll 6
-  for (int n = 0; n < N; ++n)
-#pragma GCC unroll 4
-    for (int p = 0; p < P; ++p)
-#pragma GCC unroll 2
-      for (int h = 0; h < 2; ++h)
-        _mm256_storeu_ps(scores + n * kTileKeys + p * kPanelKeys + 8 * h, _mm256_mul_ps(sum[n][p][h], by));
 }
 
 /// Turns the scores of query i into weights and rescales what it has summed so far. kAll: it sees the whole
@@ -108,28 +166,29 @@ void weigh(const AttendQueries& queries, int i, int64_t stride) {
     _mm256_storeu_ps(acc + d, _mm256_mul_ps(_mm256_loadu_ps(acc + d), keep));
 }
 
-/// acc += weights times values for keys [first, last), N queries and V vectors of the head at a time.
-template <int N, int V, class T>
-void add_values(const TileOf<T>& tile, const AttendQueries& queries, int i, Range keys, int64_t d) {
-  const int64_t stride = tile.stride;
-  float* acc = queries.acc + i * stride + d;
-  const float* weights = queries.scores + static_cast<int64_t>(i) * kTileKeys;
+/// acc += weights times values for keys [first, last), N queries and V vectors of the head from dimension d
+/// on. kFrom: which vector of 32 dimensions is the first, where that matters.
+template <int N, int V, int kFrom, class T>
+void add_from(const Stored<T>& stored, const Adding& adding, Range keys, int64_t d) {
+  constexpr int kLine = 8 / static_cast<int>(sizeof(T)) * kTogether<T>;  // vectors
+  const int64_t stride = stored.stride, pitch = row_pitch<T>(stride);
+  float* acc = adding.acc + d;
   __m256 sum[N][V];
 #pragma GCC unroll 6
   for (int n = 0; n < N; ++n)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) sum[n][v] = _mm256_loadu_ps(acc + n * stride + 8 * v);
-  const T* values = tile.values + keys.first * stride + d;
-  for (int64_t key = keys.first; key < keys.last; ++key, values += stride) {
+  const T* values = stored.at + keys.first * pitch + (d - 8 * kFrom) / kTogether<T>;
+  for (int64_t key = keys.first; key < keys.last; ++key, values += pitch) {
     __m256 value[V];
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      if (v % 4 == 0) ask(values + 8 * v, tile.next);
-      value[v] = load8(values + 8 * v);
+      if (v % kLine == 0) ask(values + (kFrom + v) * 8 / kTogether<T>, stored.next);
+      value[v] = value8(values, kFrom + v);
     }
 #pragma GCC unroll 6
     for (int n = 0; n < N; ++n) {
-      const __m256 weight = _mm256_set1_ps(weights[n * kTileKeys + key]);
+      const __m256 weight = _mm256_set1_ps(adding.weights[n * kTileKeys + key]);
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) sum[n][v] = _mm256_fmadd_ps(weight, value[v], sum[n][v]);
     }
@@ -140,13 +199,29 @@ void add_values(const TileOf<T>& tile, const AttendQueries& queries, int i, Rang
     for (int v = 0; v < V; ++v) _mm256_storeu_ps(acc + n * stride + 8 * v, sum[n][v]);
 }
 
+template <int N, int V, class T>
+void add_values(const Stored<T>& values, const Adding& adding, Range keys, int64_t d) {
+  if constexpr (kTogether<T> == 1 || V >= 4) {
+    add_from<N, V, 0>(values, adding, keys, d);
+  } else if constexpr (V == 2) {
+    if (d % 32 == 0) return add_from<N, V, 0>(values, adding, keys, d);
+    add_from<N, V, 2>(values, adding, keys, d);
+  } else {
+    if (d % 32 == 0) return add_from<N, V, 0>(values, adding, keys, d);
+    if (d % 32 == 8) return add_from<N, V, 1>(values, adding, keys, d);
+    if (d % 32 == 16) return add_from<N, V, 2>(values, adding, keys, d);
+    add_from<N, V, 3>(values, adding, keys, d);
+  }
+}
+
 struct Avx2 {
   static constexpr int kQueries = 6;
+  static constexpr bool kCodes = true;
 
   template <int N, class T>
-  static void score(const TileOf<T>& tile, const AttendQueries& queries, float scale, int i, int panels) {
+  static void score(const Stored<T>& keys, const AttendQueries& queries, float scale, int i, int panels) {
     constexpr int P = N >= 4 ? 1 : N >= 2 ? 2 : 4;
-    for (int p = 0; p < panels; p += P) score_panels<N, P>(tile, queries, scale, i, p);
+    for (int p = 0; p < panels; p += P) score_panels<N, P>(keys, queries, scale, i, p);
   }
 
   static void weigh(const AttendQueries& queries, int i, int64_t stride) {
@@ -157,20 +232,43 @@ struct Avx2 {
   }
 
   template <int N, class T>
-  static void add(const TileOf<T>& tile, const AttendQueries& queries, int i, Range keys) {
+  static void add(const Stored<T>& values, const Adding& adding, Range keys, Range dims) {
     constexpr int V = N >= 4 ? 2 : N >= 2 ? 4 : 8;
-    int64_t d = 0;
-    for (; d + 8 * V <= tile.stride; d += 8 * V) add_values<N, V>(tile, queries, i, keys, d);
-    for (; d < tile.stride; d += 8) add_values<N, 1>(tile, queries, i, keys, d);
+    int64_t d = dims.first;
+    for (; d + 8 * V <= dims.last; d += 8 * V) add_values<N, V>(values, adding, keys, d);
+    if constexpr (V == 8)
+      for (; d + 32 <= dims.last; d += 32) add_values<N, 4>(values, adding, keys, d);
+    for (; d < dims.last; d += 8) add_values<N, 1>(values, adding, keys, d);
   }
 
-  static void softcap(float* x, int64_t n, float cap) { softcap_avx2(x, n, cap); }
+  static void times(const float* a, const float* b, float* out) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v)
+      _mm256_storeu_ps(out + 8 * v, _mm256_mul_ps(_mm256_loadu_ps(a + 8 * v), _mm256_loadu_ps(b + 8 * v)));
+  }
+
+  static void softcap(float* x, int64_t n, float cap) {
+    softcap_avx2(x, n, cap);
+  }
 };
 
 }  // namespace
 
 void attend_tile_avx2(const AttendTile& tile, const AttendQueries& queries) {
   attend_tile<Avx2>(tile, queries);
+}
+
+void from_codes8_avx2(const int8_t* codes, int64_t n, float* out) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, load8(codes + i));
+  for (; i < n; ++i) out[i] = codes[i];
+}
+
+void from_codes4_avx2(const uint8_t* codes, int64_t n, float* out) {
+  const auto* from = reinterpret_cast<const Nibbles*>(codes);
+  for (int64_t i = 0; i < n; i += 32, from += 16)
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) _mm256_storeu_ps(out + i + 8 * v, value8(from, v));
 }
 
 void merge_partial_avx2(const Partial& next, const Partial& into, int64_t n) {

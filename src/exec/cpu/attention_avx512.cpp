@@ -1,5 +1,5 @@
 // Attention over one tile of keys with AVX-512, with the bits of every other table: a panel of keys is one
-// vector.
+// vector. Tiles with scales go to the kernel of AVX2.
 #include "exec/cpu/attention_tiles.h"
 #include "exec/cpu/kernels_avx2.h"
 #include "exec/cpu/kernels_avx512.h"
@@ -36,9 +36,9 @@ inline __attribute__((always_inline)) void ask(const T* at, int64_t next) {
 
 /// Scores of N queries for all four panels; those behind the last key hold anything.
 template <int N, class T>
-void score_tile(const TileOf<T>& tile, const AttendQueries& queries, float scale, int i) {
-  const int64_t dim = tile.dim, panel = dim * kPanelKeys, stride = tile.stride;
-  const T* keys = tile.keys;
+void score_tile(const Stored<T>& stored, const AttendQueries& queries, float scale, int i) {
+  const int64_t dim = stored.dim, panel = dim * kPanelKeys, stride = stored.stride;
+  const T* keys = stored.at;
   const float* q = queries.q + i * stride;
   __m512 sum[N][kPanels];
 #pragma GCC unroll 6
@@ -50,7 +50,7 @@ void score_tile(const TileOf<T>& tile, const AttendQueries& queries, float scale
 #pragma GCC unroll 4
     for (int p = 0; p < kPanels; ++p) {
       // A panel of half precision has half a line of each dimension: two panels take turns.
-      if (p % 2 == 0) ask(keys + p * panel + d % 2 * panel, tile.next);
+      if (p % 2 == 0) ask(keys + p * panel + d % 2 * panel, stored.next);
       key[p] = load16(keys + p * panel);
     }
 #pragma GCC unroll 6
@@ -81,10 +81,9 @@ inline __mmask16 seen_keys(int panel, int32_t first, int32_t last) {
 /// acc += weights times values for keys [first, last), N queries and V vectors of the head at a time; kEight:
 /// of the last vector only eight lanes.
 template <int N, int V, bool kEight, class T>
-void add_values(const TileOf<T>& tile, const AttendQueries& queries, int i, Range keys, int64_t d) {
-  const int64_t stride = tile.stride;
-  float* acc = queries.acc + i * stride + d;
-  const float* weights = queries.scores + static_cast<int64_t>(i) * kTileKeys;
+void add_values(const Stored<T>& stored, const Adding& adding, Range keys, int64_t d) {
+  const int64_t stride = stored.stride;
+  float* acc = adding.acc + d;
   __m512 sum[N][V];
 #pragma GCC unroll 6
   for (int n = 0; n < N; ++n)
@@ -93,17 +92,17 @@ void add_values(const TileOf<T>& tile, const AttendQueries& queries, int i, Rang
       const float* at = acc + n * stride + 16 * v;
       sum[n][v] = kEight ? load8(at) : load16(at);
     }
-  const T* values = tile.values + keys.first * stride + d;
+  const T* values = stored.at + keys.first * stride + d;
   for (int64_t key = keys.first; key < keys.last; ++key, values += stride) {
     __m512 value[V];
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
-      if (v % 2 == 0) ask(values + 16 * v, tile.next);
+      if (v % 2 == 0) ask(values + 16 * v, stored.next);
       value[v] = kEight ? load8(values + 16 * v) : load16(values + 16 * v);
     }
 #pragma GCC unroll 6
     for (int n = 0; n < N; ++n) {
-      const __m512 weight = _mm512_set1_ps(weights[n * kTileKeys + key]);
+      const __m512 weight = _mm512_set1_ps(adding.weights[n * kTileKeys + key]);
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) sum[n][v] = _mm512_fmadd_ps(weight, value[v], sum[n][v]);
     }
@@ -122,10 +121,11 @@ void add_values(const TileOf<T>& tile, const AttendQueries& queries, int i, Rang
 
 struct Avx512 {
   static constexpr int kQueries = 6;
+  static constexpr bool kCodes = false;
 
   template <int N, class T>
-  static void score(const TileOf<T>& tile, const AttendQueries& queries, float scale, int i, int) {
-    score_tile<N>(tile, queries, scale, i);
+  static void score(const Stored<T>& keys, const AttendQueries& queries, float scale, int i, int) {
+    score_tile<N>(keys, queries, scale, i);
   }
 
   static void weigh(const AttendQueries& queries, int i, int64_t stride) {
@@ -163,12 +163,14 @@ struct Avx512 {
   }
 
   template <int N, class T>
-  static void add(const TileOf<T>& tile, const AttendQueries& queries, int i, Range keys) {
-    int64_t d = 0;
-    for (; d + 64 <= tile.stride; d += 64) add_values<N, 4, false>(tile, queries, i, keys, d);
-    for (; d + 16 <= tile.stride; d += 16) add_values<N, 1, false>(tile, queries, i, keys, d);
-    if (d < tile.stride) add_values<N, 1, true>(tile, queries, i, keys, d);
+  static void add(const Stored<T>& values, const Adding& adding, Range keys, Range dims) {
+    int64_t d = dims.first;
+    for (; d + 64 <= dims.last; d += 64) add_values<N, 4, false>(values, adding, keys, d);
+    for (; d + 16 <= dims.last; d += 16) add_values<N, 1, false>(values, adding, keys, d);
+    if (d < dims.last) add_values<N, 1, true>(values, adding, keys, d);
   }
+
+  static void times(const float*, const float*, float*) {}  // no scales come here
 
   static void softcap(float* x, int64_t n, float cap) {
     softcap_avx2(x, n, cap);
@@ -178,6 +180,7 @@ struct Avx512 {
 }  // namespace
 
 void attend_tile_avx512(const AttendTile& tile, const AttendQueries& queries) {
+  if (tile.key_scales != nullptr || tile.value_scales != nullptr) return attend_tile_avx2(tile, queries);
   attend_tile<Avx512>(tile, queries);
 }
 

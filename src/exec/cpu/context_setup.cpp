@@ -85,7 +85,7 @@ std::unique_ptr<Context> make_context(const models::Plan& plan, const Limits& li
   context->max_tokens = limits.max_batch_tokens;
   context->max_queries = block_queries(w, kernels);
   context->block_tokens = block_queries(w, kernels) / w.queries;
-  context->cache = KvCache(plan, limits.n_blocks, limits.exact);
+  context->cache = KvCache(plan, limits.n_blocks, {limits.exact, limits.kv_format});
   context->tables.assign(static_cast<size_t>(limits.max_slots),
                          std::vector<std::vector<int32_t>>(plan.kv_groups.size()));
   for (const models::BufferSpec& buffer : plan.buffers)

@@ -82,7 +82,7 @@ MemoryPlan CpuExecutor::measure(const models::Plan& plan, const ops::WeightTable
                                : matrix.format->row_bytes(matrix) * static_cast<size_t>(matrix.rows);
   }
   for (const models::KvGroup& group : plan.kv_groups)
-    memory.block_bytes.push_back(KvCache::block_bytes(group, limits.exact));
+    memory.block_bytes.push_back(KvCache::block_bytes(group, {limits.exact, limits.kv_format}));
   memory.slot_bytes =
       plan.kv_groups.size() * sizeof(int32_t) * static_cast<size_t>(limits.max_context / kTileKeys + 1);
   memory.scratch_bytes = scratch_bytes(plan, limits, groups, thread_count(limits), kernels_);
@@ -103,8 +103,15 @@ void CpuExecutor::load(const models::Plan& plan, const ops::WeightTable& weights
   context_ = make_context(plan, limits, groups, *pool_, kernels_);
   tokens_.assign(static_cast<size_t>(limits.max_slots), {});
   caps_.detail = std::string(kernels_.name) + ", " + std::to_string(pool_->size()) + " threads, " +
-                 (limits.exact ? "float32 activations" : "int8 activations");
+                 (limits.exact ? "float32" : "int8") + " activations, " +
+                 (limits.kv_format != ops::KvFormat::kPlain ? ops::name(limits.kv_format)
+                  : limits.exact                            ? "float32"
+                                                            : "f16") +
+                 " cache";
   caps_.block_format = std::string("cpu ") + kernels_.name + (limits.exact ? " float32" : " float16");
+  if (limits.kv_format != ops::KvFormat::kPlain)
+    caps_.block_format = std::string("cpu ") + kernels_.name + " " + ops::name(limits.kv_format) + " of 32" +
+                         (limits.exact ? ", float32 activations" : ", int8 activations");
 }
 
 void CpuExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt,

@@ -162,14 +162,22 @@ struct LinearOut {
 /// Which function goes between gate and up.
 enum class Gate : uint8_t { kSilu, kGeluTanh, kGelu };
 
-/// Keys and values of 64 positions of one KV head, float32 or half precision.
+/// How the numbers of keys or values are stored. Codes are two's complement; two of four bits share a byte,
+/// and in each 16 bytes the low halves come before the high ones.
+enum class KvType : uint8_t { kF32, kF16, kCodes8, kCodes4 };
+
+/// Keys and values of 64 positions of one KV head. Where there are scales, a number is a code, which may be a
+/// float by now, times the scale that its position has for the group of dimensions.
 struct AttendTile {
-  const void* keys = nullptr;    // [4 panels][dim][16]
-  const void* values = nullptr;  // [64][value_stride]
+  const void* keys = nullptr;    // [4 panels][dim][16]; kCodes4: [4 panels][dim / 2][16], even dimensions low
+  const void* values = nullptr;  // [64][value_stride]; kCodes4: [64][dim / 32, rounded up][16]
   int32_t dim = 0;
   int32_t value_stride = 0;  // dim rounded up to 8
-  bool half = false;
-  const void* next = nullptr;  // keys of a tile that lies like this one and is read soon, or null
+  KvType key_type = KvType::kF32, value_type = KvType::kF32;
+  const void* next = nullptr;         // keys of a tile that lies like this one and is read soon, or null
+  const float* key_scales = nullptr;  // [groups][64] or null
+  const float* value_scales = nullptr;
+  int32_t key_group = 0, value_group = 0;  // dimensions that share a scale, multiples of 32
 };
 
 /// Queries that read one tile, with their running softmax. A key outside [first, last) of a query contributes
@@ -232,6 +240,10 @@ struct Kernels {
   /// Rounds to half precision, saturating at the largest finite half.
   void (*to_f16)(const float* x, int64_t n, uint16_t* out);
   void (*from_f16)(const uint16_t* x, int64_t n, float* out);
+
+  /// Codes as they are stored to floats. n: numbers, of four bits a multiple of 32.
+  void (*from_codes8)(const int8_t* codes, int64_t n, float* out);
+  void (*from_codes4)(const uint8_t* codes, int64_t n, float* out);
 
   /// One tile of the running softmax of some queries.
   void (*attend_tile)(const AttendTile& tile, const AttendQueries& queries);

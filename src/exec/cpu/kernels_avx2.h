@@ -47,6 +47,8 @@ void add_avx2(const float* x, int64_t n, float* y);
 void rotate_avx2(float* x, const float* cos, const float* sin, int64_t half);
 void to_f16_avx2(const float* x, int64_t n, uint16_t* out);
 void from_f16_avx2(const uint16_t* x, int64_t n, float* out);
+void from_codes8_avx2(const int8_t* codes, int64_t n, float* out);
+void from_codes4_avx2(const uint8_t* codes, int64_t n, float* out);
 void attend_tile_avx2(const AttendTile& tile, const AttendQueries& queries);
 void merge_partial_avx2(const Partial& next, const Partial& into, int64_t n);
 void finish_partial_avx2(const Partial& from, int64_t n, float* out);

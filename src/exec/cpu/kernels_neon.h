@@ -26,6 +26,8 @@ void add_neon(const float* x, int64_t n, float* y);
 void rotate_neon(float* x, const float* cos, const float* sin, int64_t half);
 void to_f16_neon(const float* x, int64_t n, uint16_t* out);
 void from_f16_neon(const uint16_t* x, int64_t n, float* out);
+void from_codes8_neon(const int8_t* codes, int64_t n, float* out);
+void from_codes4_neon(const uint8_t* codes, int64_t n, float* out);
 void attend_tile_neon(const AttendTile& tile, const AttendQueries& queries);
 void merge_partial_neon(const Partial& next, const Partial& into, int64_t n);
 void finish_partial_neon(const Partial& from, int64_t n, float* out);

@@ -15,6 +15,8 @@ const Kernels& scalar_kernels() {
       .rotate = rotate_scalar,
       .to_f16 = to_f16_scalar,
       .from_f16 = from_f16_scalar,
+      .from_codes8 = from_codes8_scalar,
+      .from_codes4 = from_codes4_scalar,
       .attend_tile = attend_tile_scalar,
       .merge_partial = merge_partial_scalar,
       .finish_partial = finish_partial_scalar,

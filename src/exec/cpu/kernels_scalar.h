@@ -41,6 +41,8 @@ void add_scalar(const float* x, int64_t n, float* y);
 void rotate_scalar(float* x, const float* cos, const float* sin, int64_t half);
 void to_f16_scalar(const float* x, int64_t n, uint16_t* out);
 void from_f16_scalar(const uint16_t* x, int64_t n, float* out);
+void from_codes8_scalar(const int8_t* codes, int64_t n, float* out);
+void from_codes4_scalar(const uint8_t* codes, int64_t n, float* out);
 void attend_tile_scalar(const AttendTile& tile, const AttendQueries& queries);
 void merge_partial_scalar(const Partial& next, const Partial& into, int64_t n);
 void finish_partial_scalar(const Partial& from, int64_t n, float* out);

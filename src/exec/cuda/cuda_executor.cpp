@@ -12,6 +12,7 @@
 #include "exec/cuda/pass_graphs.h"
 #include "exec/cuda/sampling.h"
 #include "exec/host_sampling.h"
+#include "exec/plain_cache.h"
 #include "ops/elementary.h"
 
 namespace penstock::exec::cuda {
@@ -349,6 +350,7 @@ int32_t CudaExecutor::devices() {
 
 MemoryPlan CudaExecutor::measure(const models::Plan& plan, const ops::WeightTable& weights,
                                  const Limits& limits) {
+  require_plain_cache(limits, "cuda");
   MemoryPlan memory = Network::measure(plan, weights, limits);
   size_t total = 0;
   check(cudaMemGetInfo(&memory.device_free_bytes, &total), "measure");
@@ -356,6 +358,7 @@ MemoryPlan CudaExecutor::measure(const models::Plan& plan, const ops::WeightTabl
 }
 
 void CudaExecutor::load(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits) {
+  require_plain_cache(limits, "cuda");
   if (limits.n_blocks.size() != plan.kv_groups.size() || limits.max_batch_tokens < 1 || limits.max_slots < 1)
     throw Error(Code::kInternal,
                 "[exec.cuda.load] expected slots, batch tokens and a block count for each of " +

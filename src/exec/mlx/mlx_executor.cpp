@@ -10,6 +10,7 @@
 #include "exec/block_table.h"
 #include "exec/host_sampling.h"
 #include "exec/mlx/mlx_matrix.h"
+#include "exec/plain_cache.h"
 
 namespace penstock::exec::mlx {
 namespace {
@@ -238,7 +239,9 @@ MlxExecutor::MlxExecutor() : state_(std::make_unique<State>()) {
 
 MlxExecutor::~MlxExecutor() = default;
 
-MemoryPlan MlxExecutor::measure(const models::Plan& plan, const ops::WeightTable& weights, const Limits&) {
+MemoryPlan MlxExecutor::measure(const models::Plan& plan, const ops::WeightTable& weights,
+                                const Limits& limits) {
+  require_plain_cache(limits, "mlx");
   MemoryPlan memory;
   for (const auto& matrix : weights)
     memory.weight_bytes += static_cast<size_t>(matrix.rows * matrix.cols) * 4;
@@ -251,6 +254,7 @@ MemoryPlan MlxExecutor::measure(const models::Plan& plan, const ops::WeightTable
 }
 
 void MlxExecutor::load(const models::Plan& plan, const ops::WeightTable& weights, const Limits& limits) {
+  require_plain_cache(limits, "mlx");
   // MLX compiles its fused CPU kernels with a compiler it finds at run time: a server must not.
   mx::disable_compile();
   mx::set_default_device(pick_device());
