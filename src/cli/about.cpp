@@ -6,10 +6,12 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "cli/models.h"
+#include "cli/settings_flags.h"
 #include "config/settings.h"
 #include "pool/executors.h"
 #include "pool/memory.h"
@@ -31,11 +33,13 @@ void print_executors() {
   }
 }
 
-int doctor(const Program& program) {
+int doctor(const Program& program, const config::Settings& settings) {
   const pool::MachineMemory memory = pool::machine_memory();
   const config::HubEnvironment hub = config::read_hub(program.environment);
   std::cout << fmt::format("penstock     {}\n", PENSTOCK_VERSION);
   print_executors();
+  std::cout << fmt::format("kv format    {} (cpu has {}; other executors auto)\n", settings.kv_format,
+                           fmt::join(config::find_option("kv_format")->choices, ", "));
   std::cout << fmt::format("cores        {}, {} usable\n", std::thread::hardware_concurrency(),
                            pool::usable_cores());
   std::cout << fmt::format("memory       {:.1f} GB, {:.1f} GB available\n",
@@ -115,7 +119,8 @@ void set_examples(CLI::App& command, const std::string& examples) {
 void add_doctor(CLI::App& app, Program& program) {
   CLI::App* command = app.add_subcommand("doctor", "Say what this program found on this machine");
   set_examples(*command, "  penstock doctor");
-  command->callback([&program] { program.exit = doctor(program); });
+  auto settings = std::make_shared<SettingsFlags>(*command, std::vector<std::string>{"kv_format"});
+  command->callback([settings, &program] { program.exit = doctor(program, settings->load(program)); });
 }
 
 void add_version(CLI::App& app, Program&) {

@@ -66,3 +66,20 @@ def test_a_text_shorter_than_a_window_is_refused(penstock, model, tmp_path):
     (tmp_path / "short.txt").write_text("a")
     out = penstock("perplexity", model, str(tmp_path / "short.txt"), check=False)
     assert out.returncode == 2 and "expected a text of at least 512 tokens" in out.stderr
+
+
+@pytest.mark.parametrize("kv_format, most", [("q8", 1e-3), ("q4", 0.2), ("k8v4", 0.1)])
+def test_a_quantised_cache_beside_a_plain_one(penstock, model, text, kv_format, most):
+    command = ("perplexity", model, text, "--executor", "cpu", "--window", str(WINDOW), "--exact", "--against-plain-cache", "--json")
+    result = json.loads(penstock(*command, "--kv-format", kv_format).stdout)
+    assert f"{kv_format} cache" in result["executor_detail"]
+    assert 0 < result["mean_kl"] < most and result["perplexity"] != result["plain_cache_perplexity"]
+    plain = json.loads(penstock(*command).stdout)
+    assert plain["mean_kl"] == pytest.approx(0, abs=1e-12) and plain["perplexity"] == result["plain_cache_perplexity"]
+
+
+def test_other_formats_and_other_executors_are_refused(penstock, model, text, has_mlx):
+    out = penstock("perplexity", model, text, "--kv-format", "q5", check=False)
+    assert out.returncode == 2 and "auto, q8, q4, k8v4" in out.stderr
+    out = penstock("generate", model, "a", "--executor", "mlx", "--kv-format", "q8", check=False)
+    assert out.returncode == 2 and "the executor mlx does not quantise keys and values" in out.stderr

@@ -92,6 +92,22 @@ def test_n_answers_compute_the_prompt_once(server):
     assert answer.json["choices"][0]["message"]["content"] == ask(server, STORY + "Three.", temperature=1, seed=3).text
 
 
+@pytest.mark.parametrize("kv_format", ["q8", "q4", "k8v4"])
+def test_warm_equals_cold_in_a_quantised_cache(tmp_path, kv_format):
+    """Hits end within a block, so their front is copied, scales too."""
+    server = ModelServer(os.environ.get("PENSTOCK_TEST_MODEL", "smollm2"), tmp_path, ["--kv-format", kv_format, "--context-length", "2048"])
+    try:
+        assert f"{kv_format} cache" in server.get("/v1/status").body.decode()
+        fields = {"temperature": 1, "seed": 7, "max_tokens": 40}
+        for end in ("Why?", "Tell me more of the ship."):
+            cold = ask(server, STORY + end, cache_prompt=False, **fields)
+            first, warm = ask(server, STORY + end, **fields), ask(server, STORY + end, **fields)
+            assert cold.text == first.text == warm.text
+            assert cached(warm) == warm.json["usage"]["prompt_tokens"] - 1
+    finally:
+        server.stop()
+
+
 def test_MM_10_more_than_fits_is_served_by_giving_way(tmp_path):
     """A cache of about three contexts and eight answers that grow: some are preempted, all are as alone."""
     server = ModelServer(os.environ.get("PENSTOCK_TEST_MODEL", "smollm2"), tmp_path, ["--context-length", "1024", "--kv-memory-bytes", str(40 << 20)])
