@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "exec/block_table.h"
 #include "exec/host_sampling.h"
+#include "ops/key_divisors.h"
 
 namespace penstock::exec {
 
@@ -57,6 +58,7 @@ void ReferenceExecutor::load(const models::Plan& plan, const ops::WeightTable& w
                              const Limits& limits) {
   plan_ = &plan;
   weights_ = std::make_unique<ops::ReferenceWeights>(weights);
+  table_ = &weights;
   limits_ = limits;
   caps_.block_format = limits.kv_format == ops::KvFormat::kPlain
                            ? "reference float32"
@@ -175,16 +177,24 @@ std::span<float> ReferenceExecutor::kv_entry(Slot& slot, int32_t kv_layer, int32
   return std::span(blocks_[static_cast<size_t>(kv_layer)]).subspan(entry * width, width);
 }
 
+void ReferenceExecutor::round_kv(const ops::AttnIn& op, const ops::Rope* rope, ops::AttnInOutput& result) {
+  auto& divisors = divisors_[op.kv_layer];
+  if (divisors.empty()) divisors = ops::key_divisors(op, rope, *table_);
+  const auto dim = static_cast<size_t>(op.head_dim);
+  for (size_t i = 0; i < result.k.size(); ++i) result.k[i] /= divisors[i];
+  for (size_t at = 0; at < result.k.size(); at += dim) {
+    ops::round_kv_reference(ops::key_bits(limits_.kv_format), std::span(result.k).subspan(at, dim));
+    ops::round_kv_reference(ops::value_bits(limits_.kv_format), std::span(result.v).subspan(at, dim));
+  }
+  for (size_t i = 0; i < result.k.size(); ++i) result.k[i] *= divisors[i];
+}
+
 void ReferenceExecutor::append(Slot& slot, const ops::AttnIn& op, TokenRun& run) {
   const ops::Rope* rope = op.rope < 0 ? nullptr : &plan_->ropes[static_cast<size_t>(op.rope)];
   auto result =
       ops::attn_in_reference(op, rope, *weights_, run.position, run.buffers[static_cast<size_t>(op.in)]);
   run.buffers[static_cast<size_t>(op.out_q)] = std::move(result.q);
-  const auto dim = static_cast<size_t>(op.head_dim);
-  for (size_t at = 0; at < result.k.size(); at += dim) {
-    ops::round_kv_reference(ops::key_bits(limits_.kv_format), std::span(result.k).subspan(at, dim));
-    ops::round_kv_reference(ops::value_bits(limits_.kv_format), std::span(result.v).subspan(at, dim));
-  }
+  if (limits_.kv_format != ops::KvFormat::kPlain) round_kv(op, rope, result);
   const auto entry = kv_entry(slot, op.kv_layer, run.position);
   std::copy(result.k.begin(), result.k.end(), entry.begin());
   std::copy(result.v.begin(), result.v.end(), entry.begin() + static_cast<long>(result.k.size()));

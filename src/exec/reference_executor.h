@@ -38,6 +38,8 @@ class ReferenceExecutor : public Executor {
   std::vector<std::span<float>> block_parts(int32_t kv_group, int32_t block);
   void copy_block(const BlockCopy& copy);
   void run_token(Slot& slot, TokenRun& run);
+  /// Keys and values become what a quantised cache gives back.
+  void round_kv(const ops::AttnIn& op, const ops::Rope* rope, ops::AttnInOutput& result);
   void append(Slot& slot, const ops::AttnIn& op, TokenRun& run);
   void attend(Slot& slot, const ops::Attend& op, TokenRun& run);
   std::span<float> kv_entry(Slot& slot, int32_t kv_layer, int32_t position);
@@ -46,7 +48,9 @@ class ReferenceExecutor : public Executor {
   const models::Plan* plan_ = nullptr;
   Limits limits_;
   std::unique_ptr<ops::ReferenceWeights> weights_;
-  std::vector<std::vector<float>> blocks_;  // of each KV layer: [block][position][keys, values]
+  const ops::WeightTable* table_ = nullptr;
+  std::map<int32_t, std::vector<float>> divisors_;  // of each KV layer, where keys are quantised
+  std::vector<std::vector<float>> blocks_;          // of each KV layer: [block][position][keys, values]
   std::vector<Slot> slots_;
   std::vector<SlotTokens> tokens_;  // of each slot
   std::map<Ticket, Step> steps_;

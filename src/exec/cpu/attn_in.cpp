@@ -1,11 +1,20 @@
 // Projections to queries, keys and values, their norms and rotation, and the append to the cache.
 #include <array>
+#include <span>
 
 #include "exec/cpu/operations.h"
+#include "ops/key_divisors.h"
 
 namespace penstock::exec::cpu {
 
 namespace {
+
+/// [kv_heads * head_dim], empty where keys are not quantised.
+std::vector<float> divisors_of(const ops::AttnIn& op, const LoadContext& load) {
+  if (ops::key_bits(load.kv_format) == 0) return {};
+  const ops::Rope* rope = op.rope < 0 ? nullptr : &load.plan.ropes[static_cast<size_t>(op.rope)];
+  return ops::key_divisors(op, rope, load.weights.table());
+}
 
 class AttnInOperation final : public CpuOperation {
  public:
@@ -20,6 +29,7 @@ class AttnInOperation final : public CpuOperation {
         norm_(load_norm(op.norm, load)),
         q_norm_(load_norm(op.q_norm, load)),
         k_norm_(load_norm(op.k_norm, load)),
+        divisors_(divisors_of(op, load)),
         groups_(groups_of({q_, k_, v_}, load.exact)),
         group_(load.plan.kv_layers[static_cast<size_t>(op.kv_layer)].group) {}
 
@@ -50,6 +60,9 @@ class AttnInOperation final : public CpuOperation {
   void finish_query(Context& context, int32_t thread, int64_t token, int64_t head) const {
     float* q = context.buffer(op_.out_q) + token * context.width(op_.out_q) + head * op_.head_dim;
     turn(context, thread, q_norm_, token, q);
+    const float* by = divisors_.data() + head / (op_.q_heads / op_.kv_heads) * op_.head_dim;
+    if (!divisors_.empty())
+      for (int32_t d = 0; d < op_.head_dim; ++d) q[d] *= by[d];
   }
 
   /// Stores the key's value too.
@@ -57,6 +70,9 @@ class AttnInOperation final : public CpuOperation {
     const int64_t at = (token * op_.kv_heads + head) * op_.head_dim;
     float* key = context.keys.data() + at;
     turn(context, thread, k_norm_, token, key);
+    const float* by = divisors_.data() + int64_t{head} * op_.head_dim;
+    if (!divisors_.empty())
+      for (int32_t d = 0; d < op_.head_dim; ++d) key[d] /= by[d];
     const auto t = static_cast<size_t>(token);
     const int32_t position = context.step.positions[t];
     const auto& table =
@@ -85,6 +101,7 @@ class AttnInOperation final : public CpuOperation {
   const PackedMatrix *q_, *k_, *v_;
   const std::vector<float> q_bias_, k_bias_, v_bias_;
   const NormWeights norm_, q_norm_, k_norm_;
+  const std::vector<float> divisors_;
   const GroupSet groups_;
   const int32_t group_;
 };

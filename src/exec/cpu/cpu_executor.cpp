@@ -97,7 +97,7 @@ void CpuExecutor::load(const models::Plan& plan, const ops::WeightTable& weights
   weights_ = std::make_unique<WeightStore>(plan, weights, *pool_);
   GroupSet groups = 0;
   for (const ops::Operation& operation : plan.operations) {
-    operations_.push_back(make_operation(operation, {plan, *weights_, limits.exact}));
+    operations_.push_back(make_operation(operation, {plan, *weights_, limits.exact, limits.kv_format}));
     groups |= operations_.back()->groups();
   }
   context_ = make_context(plan, limits, groups, *pool_, kernels_);

@@ -22,6 +22,7 @@ struct LoadContext {
   const models::Plan& plan;
   WeightStore& weights;
   bool exact = false;
+  ops::KvFormat kv_format = ops::KvFormat::kPlain;
 };
 
 std::unique_ptr<CpuOperation> make_embed(const ops::Embed& op, const LoadContext& load);

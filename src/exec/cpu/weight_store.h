@@ -22,6 +22,8 @@ class WeightStore {
   /// A vector plus `offset` in every element; empty for kNoWeight.
   std::vector<float> vector(ops::WeightId id, float offset = 0) const;
 
+  const ops::WeightTable& table() const { return table_; }
+
   /// The matrix as stored.
   const quant::Matrix& stored(ops::WeightId id) const { return table_[static_cast<size_t>(id)]; }
 
