@@ -8,7 +8,7 @@ target_compile_options(gtest PRIVATE -O0)  # quicker to build, and its speed doe
 include(src/exec/cpu/kernels.cmake)
 penstock_library(base SOURCES src/base/error.cpp)
 penstock_library(exec_cpu
-  SOURCES ${kernel_sources} src/exec/cpu/activations.cpp src/exec/cpu/arena.cpp src/exec/cpu/processor.cpp
+  SOURCES ${kernel_sources} src/exec/cpu/activations.cpp src/exec/cpu/arena.cpp src/exec/cpu/kv_cache.cpp src/exec/cpu/processor.cpp src/ops/kv_format.cpp
   DEPS base)
 add_executable(cpu_kernels_test tests/ops/cpu_kernels_test.cpp)
 target_link_libraries(cpu_kernels_test PRIVATE penstock_exec_cpu GTest::gtest_main)
