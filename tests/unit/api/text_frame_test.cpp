@@ -17,7 +17,7 @@ TEST(TextFrame, has_the_bytes_of_the_whole_document) {
   for (const AnswerHead& head : {plain, with_usage}) {
     const std::unique_ptr<Encoder> encoders[] = {make_chat_encoder(false), make_completion_encoder(false, 3)};
     for (const auto& encoder : encoders) {
-      const TextFrame frame([&](const std::string& text) { return encoder->delta(head, {2, text, {}}); });
+      TextFrame frame([&](const std::string& text) { return encoder->delta(head, {2, text, {}}); });
       for (const std::string text :
            {"word", " word", "", "\n", "a\r\nb\tc", "\"quoted\"", "back\\slash", "\x01\x1f\x7f",
             "caf\xC3\xA9", "\xE2\x82\xAC\xF0\x9F\x98\x80", "/</script>", "the text of a delta"}) {
@@ -31,7 +31,7 @@ TEST(TextFrame, has_the_bytes_of_the_whole_document) {
 TEST(TextFrame, replaces_bytes_that_are_no_text) {
   const auto encoder = make_chat_encoder(false);
   const AnswerHead head = {"chatcmpl-1", 7, "m", false, {}};
-  const TextFrame frame([&](const std::string& text) { return encoder->delta(head, {0, text, {}}); });
+  TextFrame frame([&](const std::string& text) { return encoder->delta(head, {0, text, {}}); });
   const Json chunk = encoder->delta(head, {0, "a\xF0\x9F", {}});
   EXPECT_EQ(frame.event("a\xF0\x9F"),
             http::sse_frame(chunk.dump(-1, ' ', false, Json::error_handler_t::replace)));
