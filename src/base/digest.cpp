@@ -44,6 +44,12 @@ std::string Digest::finish() {
   return hex;
 }
 
+std::string sha256(std::string_view bytes) {
+  Digest digest(Algorithm::kSha256);
+  digest.update(bytes);
+  return digest.finish();
+}
+
 bool is_hex(std::string_view text, size_t digits) {
   return text.size() == digits && std::all_of(text.begin(), text.end(), [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');

@@ -25,6 +25,9 @@ class Digest {
   std::unique_ptr<Context> context_;
 };
 
+/// SHA-256 of all the bytes, 64 hex digits.
+std::string sha256(std::string_view bytes);
+
 bool is_hex(std::string_view text, size_t digits);
 
 }  // namespace penstock::base

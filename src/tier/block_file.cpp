@@ -17,6 +17,7 @@ namespace {
 
 using base::Code;
 using base::Error;
+using base::sha256;
 
 static_assert(std::endian::native == std::endian::little, "headers are written as they lie in memory");
 
@@ -27,12 +28,6 @@ constexpr uint64_t kMaxGroupBytes = uint64_t{1} << 32;
 
 Error corrupt(const std::string& what) {
   return {Code::kCorrupt, "[tier.block_file] expected " + what};
-}
-
-std::string sha256(std::string_view bytes) {
-  base::Digest digest(base::Algorithm::kSha256);
-  digest.update(bytes);
-  return digest.finish();
 }
 
 std::string_view view(std::span<const std::byte> bytes) {

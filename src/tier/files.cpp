@@ -1,9 +1,11 @@
 #include "tier/files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -34,6 +36,7 @@ class Descriptor {
       bytes.remove_prefix(static_cast<size_t>(n));
     }
   }
+  int get() const { return fd_; }
   size_t read(char* to, size_t size) const {
     size_t done = 0;
     while (done < size) {
@@ -87,7 +90,10 @@ void sync_file(const std::filesystem::path& path) {
 
 std::string read_front(const std::filesystem::path& path, size_t max_bytes) {
   const Descriptor fd(path, O_RDONLY | O_CLOEXEC);
-  std::string bytes(max_bytes, '\0');
+  struct stat status = {};
+  if (::fstat(fd.get(), &status) != 0) throw io_error("read", path);
+  // Not more than there is: the limit is 64 MiB for files of a few hundred bytes.
+  std::string bytes(std::min(max_bytes, static_cast<size_t>(status.st_size)), '\0');
   bytes.resize(fd.read(bytes.data(), bytes.size()));
   return bytes;
 }

@@ -15,16 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 using base::Code;
 using base::Error;
+using base::sha256;
 
 constexpr size_t kDigits = 64;
 constexpr size_t kMaxBytes = size_t{64} << 20;
-constexpr std::string_view kSuffix = ".session";
-
-std::string sha256(std::string_view bytes) {
-  base::Digest digest(base::Algorithm::kSha256);
-  digest.update(bytes);
-  return digest.finish();
-}
+constexpr std::string_view kSessionSuffix = ".session";
 
 SessionRecord decode(const fs::path& path) {
   const std::string text = read_front(path, kMaxBytes);
@@ -61,7 +56,7 @@ SessionFiles::SessionFiles(fs::path directory) : folder_(std::move(directory) / 
 
 /// Ids are what clients like; names of files are not.
 fs::path SessionFiles::path_of(const std::string& id) const {
-  return folder_ / (sha256(id).substr(0, 32) + std::string(kSuffix));
+  return folder_ / (sha256(id).substr(0, 32) + std::string(kSessionSuffix));
 }
 
 void SessionFiles::write(const SessionRecord& record) const {
@@ -93,7 +88,7 @@ std::vector<SessionRecord> SessionFiles::read_all() const {
     const fs::path& path = entry.path();
     if (path.extension() == kPartialSuffix) {
       damaged.push_back(path);  // of a process that was killed
-    } else if (path.extension() == kSuffix) {
+    } else if (path.extension() == kSessionSuffix) {
       try {
         records.push_back(decode(path));
       } catch (const Error& why) {
