@@ -26,7 +26,9 @@
 #define PENSTOCK_SANITIZED 1
 #endif
 #ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/allocator_interface.h>
+// Of <sanitizer/allocator_interface.h>, which gcc does not install.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*, size_t),
+                                                         void (*)(const volatile void*));
 #endif
 
 namespace penstock::fuzz {
