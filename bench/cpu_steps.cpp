@@ -1,6 +1,7 @@
 // Times prefill and decode steps of the CPU executor on a real model, without engine, sampler options or
-// server: cpu_steps MODEL [--threads N] [--batch N] [--prompt N] [--tokens N] [--exact] [--scalar]
-// Prints tokens a second and a hash of the drawn tokens, so that a faster wrong answer is noticed.
+// server: cpu_steps MODEL [--threads N] [--batch N] [--prompt N] [--tokens N] [--drafts N] [--exact]
+// [--scalar] With drafts: what a step costs that checks 0 to N of them, in turn. Prints tokens a second and a
+// hash of the drawn tokens, so that a faster wrong answer is noticed.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::string model;
-  int32_t threads = 0, batch = 1, prompt = 128, tokens = 64, repeats = 3;
+  int32_t threads = 0, batch = 1, prompt = 128, tokens = 64, repeats = 3, drafts = 0;
   bool exact = false, scalar = false;
 };
 
@@ -38,6 +39,8 @@ Options parse(int argc, char** argv) {
       o.prompt = number();
     else if (arg == "--tokens")
       o.tokens = number();
+    else if (arg == "--drafts")
+      o.drafts = number();
     else if (arg == "--repeats")
       o.repeats = number();
     else if (arg == "--exact")
@@ -63,7 +66,7 @@ class Runner {
  public:
   Runner(const Options& o, const models::ModelFiles& files)
       : options_(o), executor_(o.scalar ? exec::cpu::Isa::kScalar : exec::cpu::Isa::kBest), files_(files) {
-    context_ = o.prompt + o.tokens + 64;
+    context_ = o.prompt + o.tokens + o.drafts + 64;
     limits_ = {.max_slots = o.batch,
                .max_batch_tokens = std::max(512, o.batch),
                .max_context = context_,
@@ -103,6 +106,27 @@ class Runner {
         static_cast<unsigned long long>(hash));
   }
 
+  /// Medians of a step that checks n drafts of each sequence, all n in turn.
+  void run_drafts() {
+    reset();
+    for (int32_t slot = 0; slot < options_.batch; ++slot)
+      for (int32_t at = 0; at < options_.prompt; at += 512)
+        step(at, std::min(512, options_.prompt - at), slot, 1);
+    std::vector<std::vector<double>> ms(static_cast<size_t>(options_.drafts) + 1);
+    for (int32_t i = 0; i < options_.tokens; ++i) {
+      for (size_t n = 0; n < ms.size(); ++n) {
+        const auto start = Clock::now();
+        step(options_.prompt, static_cast<int32_t>(n) + 1, 0, options_.batch, true);
+        ms[n].push_back(seconds_since(start) * 1e3);
+      }
+    }
+    for (size_t n = 0; n < ms.size(); ++n) {
+      std::ranges::sort(ms[n]);
+      const double median = ms[n][ms[n].size() / 2];
+      std::printf("%zu drafts: %.2f ms, %.2f of a plain step\n", n, median, median / ms[0][ms[0].size() / 2]);
+    }
+  }
+
  private:
   void reset() {
     edits_.clear();
@@ -116,17 +140,17 @@ class Runner {
   }
 
   /// n tokens at `position` of the slots [first, first + count); draws greedily. Returns a hash of the draws.
-  uint64_t step(int32_t position, int32_t n, int32_t first, int32_t count) {
+  uint64_t step(int32_t position, int32_t n, int32_t first, int32_t count, bool all_logits = false) {
     std::vector<exec::Row> rows;
     std::vector<int32_t> tokens;
     std::vector<exec::SampleRow> samples;
     for (int32_t i = 0; i < count; ++i) {
-      rows.push_back(
-          {first + i, exec::Role::kGenerated, static_cast<int32_t>(tokens.size()), n, position, 1});
+      rows.push_back({first + i, exec::Role::kGenerated, static_cast<int32_t>(tokens.size()), n, position,
+                      all_logits ? n : 1});
       for (int32_t t = 0; t < n; ++t)
         tokens.push_back(n == 1 ? exec::kOnDevice : (position + t) * 7919 % (files_.plan.vocab - 10) + 5);
-      samples.push_back({.logit_row = i});
     }
+    for (int32_t i = 0; i < (all_logits ? n : 1) * count; ++i) samples.push_back({.logit_row = i});
     const exec::Ticket ticket = executor_.forward({rows, tokens, edits_});
     edits_.clear();
     executor_.sample(ticket, {samples, {}});
@@ -155,6 +179,7 @@ int main(int argc, char** argv) try {
   std::printf("open %.3f s\n", seconds_since(start));
   Runner runner(options, files);
   for (int32_t i = 0; i < options.repeats; ++i) runner.run();
+  if (options.drafts > 0) runner.run_drafts();
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

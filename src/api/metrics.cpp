@@ -1,5 +1,6 @@
 #include "api/metrics.h"
 
+#include <array>
 #include <map>
 #include <string_view>
 
@@ -69,6 +70,28 @@ void add_requests(Page& page, const serve::Counters& c) {
   page.counter("completion_tokens_total", "Tokens that were answered", c.completion_tokens);
 }
 
+/// Accepted tokens of a step that checked some, by what proposed them.
+void add_drafts(Page& page, const engine::Counters& c) {
+  using speculate::SourceStats;
+  page.head("draft_accepted_tokens", "Proposed tokens that were drawn, of each step that checked some",
+            "histogram");
+  const std::array<std::string_view, speculate::kSources> names = {"lookup", "model"};
+  for (size_t source = 0; source < names.size(); ++source) {
+    const SourceStats& stats = c.drafts[source];
+    const std::string label = fmt::format("source=\"{}\"", names[source]);
+    uint64_t below = 0;
+    for (size_t n = 0; n <= SourceStats::kMostTokens; ++n) {
+      below += stats.steps[n];
+      const bool is_bound = n == 0 || (n & (n - 1)) == 0;  // 0, 1, 2, 4, 8, 16
+      if (is_bound)
+        page.sample("draft_accepted_tokens_bucket", fmt::format("{{{},le=\"{}\"}}", label, n), below);
+    }
+    page.sample("draft_accepted_tokens_bucket", "{" + label + ",le=\"+Inf\"}", below);
+    page.sample("draft_accepted_tokens_sum", "{" + label + "}", stats.accepted);
+    page.sample("draft_accepted_tokens_count", "{" + label + "}", below);
+  }
+}
+
 void add_engine(Page& page, const engine::Counters& c) {
   page.gauge("sequences_running", "Sequences in the engine's steps", c.running);
   page.gauge("sequences_waiting", "Sequences in the engine's queue", c.waiting);
@@ -89,9 +112,13 @@ void add_engine(Page& page, const engine::Counters& c) {
                c.prefix.tokens_found);
   page.counter("prefix_cache_evictions_total", "Kept blocks that were given to others", c.prefix.evicted);
   page.gauge("prefix_cache_entries", "Blocks that can be found", c.prefix.entries);
-  page.counter("engine_drafts_proposed_total", "Tokens that were proposed from a request's own text",
-               c.drafted);
-  page.counter("engine_drafts_accepted_total", "Those of them that were drawn", c.accepted);
+  speculate::SourceStats drafts;
+  for (const speculate::SourceStats& of_source : c.drafts) drafts.add(of_source);
+  page.counter("engine_drafts_proposed_total", "Tokens that were proposed", drafts.drafted);
+  page.counter("engine_drafts_accepted_total", "Those of them that were drawn", drafts.accepted);
+  page.counter("engine_draft_model_failures_total", "Failures of the draft model, which cost no answer",
+               c.draft_model_failures);
+  add_drafts(page, c);
   page.counter("engine_prompt_tokens_total", "Prompt tokens that were computed", c.prompt_tokens);
 }
 

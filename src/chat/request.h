@@ -41,12 +41,17 @@ struct Completion {
 /// How urgent a request is: served first while there is not room for all, the most urgent first.
 enum class Urgency : uint8_t { kRealtime, kBatch, kBackground };
 
+/// What may propose tokens that are checked together; kServer: what the server's settings say.
+enum class DraftSource : uint8_t { kServer, kAuto, kNgram, kSuffix, kModel };
+
 /// How a request is served; nothing of it changes the answer.
 struct Serving {
   Urgency urgency = Urgency::kRealtime;
   bool use_cache = true;   // begin with what was computed for earlier requests, and keep what is computed
   std::string cache_salt;  // requests share what was computed with those of the same salt only
   std::string session;     // a name under which what was computed can be parked and brought back; empty: none
+  std::optional<int64_t> max_draft_tokens;  // 0: none; absent: the server's setting, which is the most
+  DraftSource draft_source = DraftSource::kServer;
   std::optional<int64_t> timeout_ms;  // from when it was read; absent: the server's setting
 };
 

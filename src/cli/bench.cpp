@@ -181,6 +181,7 @@ int run(const Program& program, const BenchOptions& options, const config::Setti
   const models::ModelFiles files = models::open_model(located.path);
   pool::LoadOptions load = load_options(settings, located);
   load.max_seqs = options.batch;
+  load.max_draft_tokens = 0;  // plain decoding is what is timed
   load.context_length = std::max(options.prompt, options.depth + options.gen) + 64;
   pool::LoadedExecutor loaded = pool::load_executor(files, load);
   const exec::Caps caps = loaded.executor->caps();

@@ -132,7 +132,7 @@ int run(const Program& program, const GenerateOptions& options, config::Settings
   const auto start = Clock::now();
   const store::Located located = locate_or_pull(program, options.model);
   settings.max_num_seqs = 1;
-  const auto model = pool::load_model(located.path, load_options(settings, located));
+  const auto model = pool::load_model(located.path, load_options_with_draft(program, settings, located));
   const double load_ms = ms_since(start);
   const std::vector<int32_t> ids = encode_prompt(*model, options, prompt);
   catch_interrupts();

@@ -58,6 +58,13 @@ pool::GenerationDefaults set_defaults(const config::Settings& settings) {
           .top_k = as<int32_t>(settings.default_top_k)};
 }
 
+speculate::Use draft_use(const std::string& source) {
+  if (source == "ngram") return speculate::Use::kNgram;
+  if (source == "suffix") return speculate::Use::kSuffix;
+  if (source == "model") return speculate::Use::kModel;
+  return speculate::Use::kAuto;
+}
+
 }  // namespace
 
 std::atomic<bool>& interrupted() {
@@ -141,6 +148,7 @@ pool::LoadOptions load_options(const config::Settings& settings, const store::Lo
   options.max_queue = static_cast<int32_t>(settings.max_queue);
   options.prefix_cache = settings.prefix_cache;
   options.max_draft_tokens = static_cast<int32_t>(settings.max_draft_tokens);
+  options.draft_use = draft_use(settings.draft_source);
   options.context_length = static_cast<int32_t>(settings.context_length);
   options.prefill_chunk_tokens = static_cast<int32_t>(settings.prefill_chunk_tokens);
   options.memory = memory_guard(settings);
@@ -149,6 +157,13 @@ pool::LoadOptions load_options(const config::Settings& settings, const store::Lo
   if (const store::Alias* alias = store::alias_of_file(located.path)) {
     options.recommended_defaults = {"alias " + alias->name, pool::read_generation_config(alias->sampling)};
   }
+  return options;
+}
+
+pool::LoadOptions load_options_with_draft(const Program& program, const config::Settings& settings,
+                                          const store::Located& located) {
+  pool::LoadOptions options = load_options(settings, located);
+  if (!settings.draft_model.empty()) options.draft_model = locate_or_pull(program, settings.draft_model).path;
   return options;
 }
 

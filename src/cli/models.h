@@ -36,4 +36,8 @@ std::shared_ptr<pool::MemoryGuard> memory_guard(const config::Settings& settings
 
 pool::LoadOptions load_options(const config::Settings& settings, const store::Located& located);
 
+/// The same with the draft model of the settings, found or pulled.
+pool::LoadOptions load_options_with_draft(const Program& program, const config::Settings& settings,
+                                          const store::Located& located);
+
 }  // namespace penstock::cli

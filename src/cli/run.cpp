@@ -208,7 +208,7 @@ std::string joined(const std::vector<std::string>& words) {
 int run(const Program& program, const RunOptions& options, config::Settings settings) {
   const store::Located located = locate_or_pull(program, options.model);
   settings.max_num_seqs = 1;
-  const auto model = pool::load_model(located.path, load_options(settings, located));
+  const auto model = pool::load_model(located.path, load_options_with_draft(program, settings, located));
   serve::Service service(model);
   Chat chat(service, options, model->defaults);
   if (!chat.has_template()) {

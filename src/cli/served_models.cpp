@@ -46,9 +46,8 @@ std::vector<fs::path> models_in(const fs::path& folder) {
   return models;
 }
 
-pool::ModelSource source_of(const config::Settings& settings, const store::Located& located,
+pool::ModelSource source_of(pool::LoadOptions options, const store::Located& located,
                             const ServedTogether& together) {
-  pool::LoadOptions options = load_options(settings, located);
   options.memory = together.memory;
   options.on_lost = together.on_lost;
   options.disk = together.disk;
@@ -56,6 +55,7 @@ pool::ModelSource source_of(const config::Settings& settings, const store::Locat
   source.id = options.name;
   source.names = options.names;
   source.needs_bytes = weight_bytes(located.path) + options.kv_memory_bytes;
+  if (!options.draft_model.empty()) source.needs_bytes += weight_bytes(options.draft_model);
   source.load = [path = located.path, options = std::move(options)] {
     std::fprintf(stderr, "loading %s\n", path.c_str());
     std::shared_ptr<const pool::Model> model = pool::load_model(path, options);
@@ -95,8 +95,13 @@ std::vector<pool::ModelSource> served_models(const Program& program, const confi
     throw Error(Code::kInvalidRequest, "[cli.serve] expected one model beside --served-model-name; got " +
                                            std::to_string(found.size()));
   }
+  if (found.size() > 1 && !settings.draft_model.empty()) {
+    throw Error(Code::kInvalidRequest,
+                "[cli.serve] expected one model beside --draft-model; got " + std::to_string(found.size()));
+  }
   std::vector<pool::ModelSource> sources;
-  for (const store::Located& one : found) sources.push_back(source_of(settings, one, together));
+  for (const store::Located& one : found)
+    sources.push_back(source_of(load_options_with_draft(program, settings, one), one, together));
   return sources;
 }
 

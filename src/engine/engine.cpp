@@ -51,18 +51,21 @@ Failure current_failure() {
   }
 }
 
-Engine::Engine(std::unique_ptr<exec::Executor> executor, const models::Plan& plan, EngineOptions options)
+Engine::Engine(std::unique_ptr<exec::Executor> executor, const models::Plan& plan, EngineOptions options,
+               std::unique_ptr<speculate::DraftModel> draft_model)
     : executor_(std::move(executor)),
       options_(std::move(options)),
       vocab_(plan.vocab),
       depth_(static_cast<size_t>(std::max(1, executor_->caps().steps_in_flight))),
-      max_drafts_(depth_ > 1 ? 0 : std::min(options_.max_draft_tokens, executor_->caps().max_draft_tokens)),
+      drafting_{depth_ > 1 ? 0 : std::min(options_.max_draft_tokens, executor_->caps().max_draft_tokens),
+                options_.prefill_chunk_tokens, options_.draft_cost_guess, options_.draft_use},
       unread_tokens_(options_.prefill_chunk_tokens * static_cast<int32_t>(depth_)),
       groups_(make_groups(plan, options_, executor_->caps().block_tokens)),
       prefix_(groups_, executor_->caps(), options_.prefix_cache),
       inbox_(std::make_shared<Inbox>(static_cast<size_t>(options_.max_seqs) +
                                      static_cast<size_t>(options_.max_queue))),
-      builder_(executor_->caps().role_blind) {
+      builder_(executor_->caps().role_blind),
+      speculator_(drafting_, std::move(draft_model)) {
   check_options(options_);
   const int32_t wanted =
       options_.context_length > 0 ? std::min(options_.context_length, plan.max_position) : plan.max_position;
@@ -99,8 +102,8 @@ std::vector<uint64_t> Engine::submit(Job job, std::vector<Member> members) {
     sequence->tokens = prompt;
     sequence->n_prompt = static_cast<int32_t>(prompt.size());
     sequence->submitted = Sequence::Clock::now();
-    if (max_drafts_ > 0) sequence->lookup.add(prompt);
-    sequence->policy = speculate::Policy(max_drafts_);
+    if (drafting_.max_draft_tokens > 0)
+      sequence->track = speculate::Track(job.draft_use.value_or(drafting_.use), prompt);
     sequence->receipt.prompt_tokens = sequence->n_prompt;
     sequence->receipt.executor = executor_->caps().name;
     entry.push_back(std::move(sequence));
@@ -276,6 +279,7 @@ void Engine::finish(Sequence& sequence, Finish why, const std::string& error) {
 void Engine::settle(Sequence& sequence) {
   if (!sequence.leaves() || sequence.in_flight > 0 || sequence.slot < 0) return;
   prefix_.end(sequence);
+  speculator_.end(sequence.slot);
   free_slots_.insert(sequence.slot);
   sequence.slot = -1;
   count_blocks();

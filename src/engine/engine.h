@@ -27,7 +27,9 @@ class Engine : public Generator {
  public:
   /// `executor` is loaded with `plan`, for at least the slots, batch tokens, context and blocks of `options`.
   /// Throws Error(kInvalidRequest) for options that do not go together.
-  Engine(std::unique_ptr<exec::Executor> executor, const models::Plan& plan, EngineOptions options);
+  /// `draft_model` may be null; it has the same slots and vocabulary.
+  Engine(std::unique_ptr<exec::Executor> executor, const models::Plan& plan, EngineOptions options,
+         std::unique_ptr<speculate::DraftModel> draft_model = nullptr);
   ~Engine() override;
 
   using Generator::submit;
@@ -61,6 +63,7 @@ class Engine : public Generator {
     std::vector<int32_t> ends;      // of each row: the position behind its last token that is no draft
     std::vector<int32_t> n_drafts;  // of each row
     Sequence::Clock::time_point launched;
+    int32_t width = 0;               // tokens of its rows; 0 where prompts are among them
     std::vector<Sequence*> drawing;  // of each draw
     std::string error;               // of a failed sample(): its sequences have heard of it
   };
@@ -130,9 +133,9 @@ class Engine : public Generator {
   const std::unique_ptr<exec::Executor> executor_;
   const EngineOptions options_;
   const int32_t vocab_;
-  const size_t depth_;           // steps in flight
-  const int32_t max_drafts_;     // proposed at once; 0 where steps overlap, since the text is then behind
-  const int32_t unread_tokens_;  // of one sequence, at most: those of all steps in flight
+  const size_t depth_;                           // steps in flight
+  const speculate::SpeculatorOptions drafting_;  // no tokens where steps overlap: the text is then behind
+  const int32_t unread_tokens_;                  // of one sequence, at most: those of all steps in flight
   cache::Groups groups_;
   PrefixCache prefix_;
   std::unique_ptr<DiskTier> disk_;  // null: none
@@ -147,6 +150,7 @@ class Engine : public Generator {
   std::vector<Sequence*> planned_;  // of each row of the plan that is being launched
   std::deque<Step> launched_;       // oldest first
   BatchBuilder builder_;
+  speculate::Speculator speculator_;
 
   mutable std::mutex counters_mutex_;  // never held while a sink runs
   Counters counters_;

@@ -42,6 +42,7 @@ StepPlan Engine::plan_next() {
       options_.max_batch_tokens, options_.prefill_chunk_tokens, static_cast<int32_t>(free_slots_.size()), {}};
   for (const cache::Group& group : groups_.list) budgets.free_blocks.push_back(group.pool.available());
   StepPlan plan = plan_step(waiting, running, std::move(budgets));
+  if (std::ranges::all_of(plan.rows, &PlannedRow::decode)) speculator_.catch_up();
 
   std::vector<Sequence*> sequences;
   for (const auto& s : running_) sequences.push_back(s.get());
@@ -72,15 +73,20 @@ void Engine::begin_followers() {
   }
 }
 
-/// What each sequence may draw next, from its own text.
+/// What each sequence may draw next.
 void Engine::propose_drafts() {
-  if (max_drafts_ == 0) return;
+  if (drafting_.max_draft_tokens == 0) return;
+  std::vector<speculate::Speculator::Candidate> candidates;
   for (const auto& s : running_) {
     s->drafts.clear();
     if (!s->may_decode()) continue;
-    const int32_t room = s->job.max_tokens - s->draws - 1;  // the last draw needs no draft
-    s->drafts = s->lookup.propose(std::min(room, s->policy.length()));
+    // The last draw needs no draft.
+    const int32_t room = std::min(s->job.max_tokens - s->draws - 1, s->job.max_draft_tokens);
+    candidates.push_back(
+        {&s->track,
+         {s->id, s->slot, s->tokens, s->n_prompt, &s->job.params, s->job.biases, room, &s->drafts}});
   }
+  speculator_.propose(candidates);
 }
 
 /// The first of the queue, as long as there may be room for them.

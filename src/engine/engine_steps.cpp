@@ -23,6 +23,7 @@ bool Engine::launch_next() {
   }
   Step step;
   step.rows = planned_;
+  step.launched = options_.now();  // an executor may compute before forward() returns
   try {
     launch(plan, step);
   } catch (...) {  // nothing is in flight for this step
@@ -62,17 +63,22 @@ void Engine::launch(const StepPlan& plan, Step& step) {
 
 void Engine::note_launched(const StepPlan& plan, Step& step) {
   const auto width = static_cast<int32_t>(step.rows.size());
+  bool decodes_alone = true;
   for (size_t i = 0; i < step.rows.size(); ++i) {
     Sequence& sequence = *step.rows[i];
     const int32_t n_drafts = plan.rows[i].decode ? plan.rows[i].n_tokens - 1 : 0;
     step.ends.push_back(sequence.position() + plan.rows[i].n_tokens - n_drafts);
     step.n_drafts.push_back(n_drafts);
-    sequence.drawn = 0;
+    step.width += plan.rows[i].n_tokens;
+    decodes_alone = decodes_alone && plan.rows[i].decode;
+    sequence.drawn = sequence.accepted = 0;
+    sequence.receipt.drafted += n_drafts;
+    sequence.receipt.draft_steps += n_drafts > 0 ? 1 : 0;
     if (!plan.rows[i].decode) sequence.filled += plan.rows[i].n_tokens;
     ++sequence.in_flight;
     sequence.receipt.max_batch_width = std::max(sequence.receipt.max_batch_width, width);
   }
-  step.launched = Sequence::Clock::now();
+  if (!decodes_alone) step.width = 0;
   const Sequence* before = nullptr;
   for (Sequence* sequence : step.drawing) {
     if (sequence != before) ++sequence->draws;  // of drafts it is not known yet
@@ -121,7 +127,11 @@ void Engine::deliver(const Step& step, const exec::StepOutput& output) {
     const bool is_draft = &sequence == before;
     before = &sequence;
     if (is_draft && output.tokens[draw] < 0 && output.errors[draw] == exec::RowError::kNone) continue;
-    if (is_draft && !sequence.ended) ++sequence.computed;  // what stands there is what was drawn
+    if (is_draft && !sequence.ended) {
+      ++sequence.computed;  // what stands there is what was drawn
+      ++sequence.accepted;
+      ++sequence.receipt.accepted;
+    }
     ++sequence.draws_read;
     ++sequence.drawn;
     if (!sequence.ended) deliver_draw(sequence, output, draw);
@@ -134,23 +144,17 @@ void Engine::deliver(const Step& step, const exec::StepOutput& output) {
 
 /// Which drafts were drawn, and what the step cost, for the next proposals.
 void Engine::note_drafts(const Step& step) {
-  if (max_drafts_ == 0) return;
-  const double ms = ms_between(step.launched, Sequence::Clock::now());
-  uint64_t drafted = 0, accepted = 0;
+  if (drafting_.max_draft_tokens == 0) return;
+  if (step.width > 0) speculator_.note_step(step.width, ms_between(step.launched, options_.now()));
   for (size_t i = 0; i < step.rows.size(); ++i) {
     Sequence& s = *step.rows[i];
     if (s.drawn == 0) continue;
     s.draws = s.draws_read;
-    s.lookup.add(std::span(s.tokens).subspan(s.lookup.size()));
-    if (step.ends[i] > s.n_prompt) s.policy.note(step.n_drafts[i], s.drawn, ms);
-    s.receipt.drafted += step.n_drafts[i];
-    s.receipt.accepted += s.drawn - 1;
-    drafted += static_cast<uint64_t>(step.n_drafts[i]);
-    accepted += static_cast<uint64_t>(s.drawn - 1);
+    speculator_.note_draws(s.track, step.n_drafts[i], s.accepted, s.tokens);
   }
   const std::lock_guard lock(counters_mutex_);
-  counters_.drafted += drafted;
-  counters_.accepted += accepted;
+  counters_.drafts = speculator_.stats();
+  counters_.draft_model_failures = speculator_.model_failures();
 }
 
 void Engine::deliver_draw(Sequence& sequence, const exec::StepOutput& output, size_t draw) {

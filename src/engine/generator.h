@@ -3,6 +3,7 @@
 // above.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,7 @@
 
 #include "cache/prefix_index.h"
 #include "ops/sample.h"
+#include "speculate/sources.h"
 
 namespace penstock::engine {
 
@@ -29,9 +31,11 @@ struct Job {
   std::vector<int32_t> stop_ids;  // a drawn stop id ends the sequence and is not delivered
   int32_t top_logprobs = -1;      // alternatives with each token; -1: not even its own logprob
   Priority priority = Priority::kRealtime;
-  uint64_t tenant = 0;      // those of one class are served in turn
-  bool use_cache = true;    // begin with blocks that others have computed, and leave its own to others
-  uint64_t cache_salt = 0;  // blocks are shared among jobs with the same one only
+  uint64_t tenant = 0;    // those of one class are served in turn
+  bool use_cache = true;  // begin with blocks that others have computed, and leave its own to others
+  int32_t max_draft_tokens = INT32_MAX;     // at most the engine's
+  std::optional<speculate::Use> draft_use;  // absent: the engine's
+  uint64_t cache_salt = 0;                  // blocks are shared among jobs with the same one only
   std::optional<std::chrono::steady_clock::time_point> deadline;  // ends with kExpired when it has passed
 };
 
@@ -53,6 +57,7 @@ struct Receipt {
   int32_t cached_tokens = 0;      // of the prompt, found computed when it first began
   int32_t drafted = 0;            // tokens that were proposed
   int32_t accepted = 0;           // and drawn
+  int32_t draft_steps = 0;        // steps that checked some
   int32_t preemptions = 0;        // times it had to give up its blocks and compute them again
   int32_t max_batch_width = 0;    // most sequences in a step that this one shared
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
@@ -72,11 +77,12 @@ class Sink {
 struct Counters {
   uint64_t submitted = 0, finished = 0, cancelled = 0, expired = 0, failed = 0, refused = 0, preempted = 0;
   uint64_t prompt_tokens = 0, completion_tokens = 0, steps = 0;  // prompt tokens that were computed
-  uint64_t drafted = 0, accepted = 0;
   uint64_t running = 0, waiting = 0;
   uint64_t blocks_used = 0, blocks_kept = 0, blocks_total = 0;  // kept: unused, for what they hold
   uint64_t blocks_restored = 0;                                 // from the disk
   cache::PrefixStats prefix;
+  std::array<speculate::SourceStats, speculate::kSources> drafts;
+  uint64_t draft_model_failures = 0;
   uint64_t max_batch_width = 0;
 };
 

@@ -8,8 +8,7 @@
 #include "cache/prefix_index.h"
 #include "engine/generator.h"
 #include "exec/executor.h"
-#include "speculate/lookup.h"
-#include "speculate/policy.h"
+#include "speculate/speculator.h"
 
 namespace penstock::engine {
 
@@ -51,10 +50,10 @@ struct Sequence {
   bool ended = false;       // its sink has heard the end; slot and blocks go when no step is in flight
   bool preempted = false;   // it waits again when no step is in flight
 
-  speculate::Lookup lookup;  // over `tokens`, where drafts are proposed
-  speculate::Policy policy;
+  speculate::Track track;       // where drafts are proposed
   std::vector<int32_t> drafts;  // proposed for the next step
   int32_t drawn = 0;            // tokens drawn by the step that was read last
+  int32_t accepted = 0;         // drafts among them, up to its end
 
   Receipt receipt;
   Clock::time_point submitted, started, first_token;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include "base/log.h"
 #include "engine/engine.h"
 #include "pool/cache_plan.h"
+#include "pool/draft_loader.h"
 #include "pool/executors.h"
 #include "pool/fingerprint.h"
 #include "pool/model_text.h"
@@ -43,12 +45,55 @@ void note_measured(ModelMemory& memory, const ProcessMemory& before, const std::
                     megabytes(allocated - memory.planned_bytes()));
 }
 
+/// Where steps overlap, the text is behind when the next step is planned.
+void require_drafts_checked(const exec::Caps& caps, const LoadOptions& options) {
+  if (options.draft_use == speculate::Use::kNgram || options.draft_use == speculate::Use::kSuffix) {
+    throw Error(Code::kInvalidRequest,
+                "[pool.load] expected draft_source auto or model with a draft model; got one without it");
+  }
+  if (options.max_draft_tokens < 1) {
+    throw Error(Code::kInvalidRequest,
+                "[pool.load] expected max_draft_tokens of at least 1 with a draft model; got 0");
+  }
+  if (caps.steps_in_flight == 1 && caps.max_draft_tokens > 0) return;
+  throw Error(Code::kInvalidRequest,
+              "[pool.load] expected an executor that checks drafts for the draft model; got " + caps.name);
+}
+
+/// The draft model gets what the model left; both count as one.
+void plan_draft(Draft& draft, const LoadOptions& options, MemoryGuard& guard, LoadedExecutor& loaded) {
+  LoadOptions own = options;
+  own.name = "the draft model " + draft.files->path.filename().string();
+  own.kv_memory_bytes = 0;
+  const CachePlan planned = plan_cache(
+      {draft.files->plan, draft.memory, draft.executor->caps(), own, draft.limits.max_context}, guard);
+  draft.limits.n_blocks = planned.n_blocks;
+  loaded.memory.weight_bytes += planned.memory.weight_bytes;
+  loaded.memory.cache_bytes += planned.memory.cache_bytes;
+  loaded.memory.buffer_bytes += planned.memory.buffer_bytes;
+  if (!planned.memory.on_device)
+    loaded.draft_reservation = guard.reserve(planned.memory.planned_bytes(), own.name);
+}
+
 /// Keeps the files mapped for as long as the engine reads them. The engine goes first.
 struct Resident {
-  MemoryGuard::Reservation reservation;
+  MemoryGuard::Reservation reservation, draft_reservation;
   models::ModelFiles files;
+  std::shared_ptr<models::ModelFiles> draft_files;
   std::unique_ptr<engine::Engine> engine;
 };
+
+ModelText text_of(const models::ModelFiles& files) {
+  return files.checkpoint->gguf() != nullptr ? read_model_text(*files.checkpoint->gguf())
+                                             : read_model_text(files.path, files.config);
+}
+
+/// The draft model's files and its tokenizer, which is only looked at to compare it; nothing without one.
+ModelText open_draft(const LoadOptions& options, Resident& resident) {
+  if (options.draft_model.empty()) return {};
+  resident.draft_files = std::make_shared<models::ModelFiles>(models::open_model(options.draft_model));
+  return text_of(*resident.draft_files);
+}
 
 }  // namespace
 
@@ -64,6 +109,7 @@ engine::EngineOptions engine_options(const LoadOptions& options, const LoadedExe
   engine.prefill_chunk_tokens = options.prefill_chunk_tokens;
   engine.prefix_cache = options.prefix_cache;
   engine.max_draft_tokens = options.max_draft_tokens;
+  engine.draft_use = options.draft_use;
   engine.context_length = loaded.context_length;
   engine.n_blocks = loaded.limits.n_blocks;
   engine.on_lost = options.on_lost;
@@ -71,7 +117,8 @@ engine::EngineOptions engine_options(const LoadOptions& options, const LoadedExe
 }
 
 LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions& options,
-                             std::function<int32_t()> vocab_tokens) {
+                             std::function<int32_t()> vocab_tokens,
+                             const std::shared_ptr<const models::ModelFiles>& draft_files) {
   LoadedExecutor loaded;
   loaded.context_length = options.context_length == 0 ? files.plan.max_position : options.context_length;
   if (loaded.context_length > files.plan.max_position) {
@@ -99,11 +146,23 @@ LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions&
       loaded.memory = planned.memory;
       if (!planned.memory.on_device)
         loaded.reservation = guard->reserve(planned.memory.planned_bytes(), options.name);
+      if (draft_files == nullptr && options.draft_use == speculate::Use::kModel) {
+        throw Error(Code::kInvalidRequest,
+                    "[pool.load] expected a draft model for draft_source model; got none");
+      }
+      std::optional<Draft> draft;
+      if (draft_files != nullptr) {
+        require_drafts_checked(executor->caps(), options);
+        draft = measure_draft(draft_files, make_executor(name, options.cpu_instructions), limits);
+        plan_draft(*draft, options, *guard, loaded);
+      }
       executor->load(files.plan, files.weights, limits);
+      if (draft) loaded.draft_model = load_draft(std::move(*draft), memory.weight_bytes);
       loaded.executor = std::move(executor);
       return loaded;
     } catch (const Error& error) {
       loaded.reservation.reset();
+      loaded.draft_reservation.reset();
       if (error.code() != Code::kUnsupported || name == order.back()) throw;
       base::log::warn("executor {} does not take this model: {}", name, error.text());
       loaded.refused_by.push_back(name + ": " + std::string(error.text()));
@@ -118,14 +177,14 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   resident->files = models::open_model(path);
   const models::ModelFiles& files = resident->files;
   // The tokenizer is made while the weights are packed.
-  const std::shared_future<ModelText> promised = std::async(std::launch::async, [&files, &path] {
-    return files.checkpoint->gguf() != nullptr ? read_model_text(*files.checkpoint->gguf())
-                                               : read_model_text(path, files.config);
-  });
+  const std::shared_future<ModelText> promised =
+      std::async(std::launch::async, [&files] { return text_of(files); });
+  const ModelText draft_text = open_draft(options, *resident);
   for (const auto& key : files.spec.unknown_keys)
     base::log::warn("config.json: {} is not known and not used", key);
-  LoadedExecutor loaded =
-      load_executor(files, options, [promised] { return promised.get().codec->vocab_size(); });
+  if (draft_text.codec) require_same_vocabulary(*promised.get().codec, *draft_text.codec);
+  LoadedExecutor loaded = load_executor(
+      files, options, [promised] { return promised.get().codec->vocab_size(); }, resident->draft_files);
   const ModelText& text = promised.get();
   for (const auto& warning : text.warnings) base::log::warn("{}", warning);
   auto model = std::make_shared<Model>();
@@ -145,13 +204,15 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   model->guard = std::make_shared<text::ControlGuard>(*text.codec);
   model->memory = loaded.memory;
   resident->reservation = std::move(loaded.reservation);
+  resident->draft_reservation = std::move(loaded.draft_reservation);
   engine::EngineOptions engine = engine_options(options, loaded);
   model->block_tokens = loaded.executor->caps().block_tokens;
   if (options.disk != nullptr) {
     engine.disk = options.disk;
     engine.fingerprint = model->fingerprint = fingerprint_of(files, loaded.executor->caps());
   }
-  resident->engine = std::make_unique<engine::Engine>(std::move(loaded.executor), files.plan, engine);
+  resident->engine = std::make_unique<engine::Engine>(std::move(loaded.executor), files.plan, engine,
+                                                      std::move(loaded.draft_model));
   model->generator = std::shared_ptr<engine::Generator>(resident, resident->engine.get());
   note_measured(model->memory, before, model->id);
   ++n_models_loaded;

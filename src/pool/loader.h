@@ -27,7 +27,9 @@ struct LoadOptions {
   int32_t max_queue = 256;
   bool prefix_cache = true;
   int32_t max_draft_tokens = 0;
-  int32_t context_length = 0;  // tokens, 0: the model's own
+  speculate::Use draft_use = speculate::Use::kAuto;
+  std::filesystem::path draft_model;  // its files; empty: none
+  int32_t context_length = 0;         // tokens, 0: the model's own
   int32_t prefill_chunk_tokens = 512;
   uint64_t kv_memory_bytes = 0;           // 0: a share of what the guard leaves
   std::shared_ptr<MemoryGuard> memory;    // null: one of its own
@@ -47,14 +49,17 @@ struct LoadedExecutor {
   exec::Limits limits;
   int32_t context_length = 0;  // tokens that one sequence may use
   ModelMemory memory;          // as planned
-  MemoryGuard::Reservation reservation;
-  std::vector<std::string> refused_by;  // "mlx: why", for executors that were tried first
+  MemoryGuard::Reservation reservation, draft_reservation;
+  std::vector<std::string> refused_by;                 // "mlx: why", for executors that were tried first
+  std::unique_ptr<speculate::DraftModel> draft_model;  // where there are files of one
 };
 
 /// Tries the executors of `options.executor` in order; each takes the plan whole or not at all. `files` must
-/// outlive it. Ids from `vocab_tokens()` on are never drawn; null: all may be.
+/// outlive it. Ids from `vocab_tokens()` on are never drawn; null: all may be. `draft`: files of a draft
+/// model that shares the memory and must outlive it too, or null.
 LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions& options,
-                             std::function<int32_t()> vocab_tokens = {});
+                             std::function<int32_t()> vocab_tokens = {},
+                             const std::shared_ptr<const models::ModelFiles>& draft = nullptr);
 
 /// What the engine needs to know of a loaded executor.
 engine::EngineOptions engine_options(const LoadOptions& options, const LoadedExecutor& loaded);

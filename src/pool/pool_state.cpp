@@ -24,7 +24,8 @@ std::exception_ptr pointer_to(Error error) {
 }
 
 // A counter that is new belongs in one of the two sums below.
-static_assert(sizeof(engine::Counters) == 19 * sizeof(uint64_t) + sizeof(cache::PrefixStats));
+static_assert(sizeof(engine::Counters) ==
+              18 * sizeof(uint64_t) + sizeof(cache::PrefixStats) + sizeof(engine::Counters::drafts));
 
 void add_counted(engine::Counters& sum, const engine::Counters& c) {
   sum.submitted += c.submitted;
@@ -37,8 +38,8 @@ void add_counted(engine::Counters& sum, const engine::Counters& c) {
   sum.prompt_tokens += c.prompt_tokens;
   sum.completion_tokens += c.completion_tokens;
   sum.steps += c.steps;
-  sum.drafted += c.drafted;
-  sum.accepted += c.accepted;
+  for (size_t i = 0; i < sum.drafts.size(); ++i) sum.drafts[i].add(c.drafts[i]);
+  sum.draft_model_failures += c.draft_model_failures;
   sum.max_batch_width = std::max(sum.max_batch_width, c.max_batch_width);
   sum.prefix.lookups += c.prefix.lookups;
   sum.prefix.hits += c.prefix.hits;

@@ -246,6 +246,8 @@ void Generation::note(size_t index, const engine::Receipt& receipt) {
   receipt_.batch_width = std::max(receipt_.batch_width, receipt.max_batch_width);
   receipt_.cached_tokens = usage_.cached_tokens;
   receipt_.preemptions += receipt.preemptions;
+  receipt_.drafted += receipt.drafted;
+  receipt_.accepted += receipt.accepted;
   receipt_.queue_ms = std::max(receipt_.queue_ms, receipt.queue_ms);
   receipt_.prefill_ms = std::max(receipt_.prefill_ms, receipt.prefill_ms);
   receipt_.decode_ms = std::max(receipt_.decode_ms, receipt.decode_ms);

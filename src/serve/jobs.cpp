@@ -75,6 +75,22 @@ int32_t room_for(const std::vector<int32_t>& prompt, const pool::Model& model, c
   return static_cast<int32_t>(model.context_length - length);
 }
 
+std::optional<speculate::Use> draft_use(chat::DraftSource source) {
+  switch (source) {
+    case chat::DraftSource::kServer:
+      return std::nullopt;
+    case chat::DraftSource::kAuto:
+      return speculate::Use::kAuto;
+    case chat::DraftSource::kNgram:
+      return speculate::Use::kNgram;
+    case chat::DraftSource::kSuffix:
+      return speculate::Use::kSuffix;
+    case chat::DraftSource::kModel:
+      return speculate::Use::kModel;
+  }
+  return std::nullopt;
+}
+
 engine::Job job_template(const chat::Request& request, const pool::Model& model) {
   engine::Job job;
   job.params = sample_params(request.sampling, model.defaults);
@@ -83,6 +99,9 @@ engine::Job job_template(const chat::Request& request, const pool::Model& model)
   job.top_logprobs = request.logprobs ? request.top_logprobs : -1;
   job.priority = static_cast<engine::Priority>(request.serving.urgency);
   job.use_cache = request.serving.use_cache;
+  job.max_draft_tokens = static_cast<int32_t>(
+      std::min<int64_t>(request.serving.max_draft_tokens.value_or(INT32_MAX), INT32_MAX));
+  job.draft_use = draft_use(request.serving.draft_source);
   job.cache_salt = base::fnv1a(request.serving.cache_salt);
   return job;
 }

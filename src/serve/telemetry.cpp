@@ -64,6 +64,8 @@ base::Json finished_json(const FinishedRequest& f) {
                      {"cached_tokens", f.usage.cached_tokens},
                      {"completion_tokens", f.usage.completion_tokens},
                      {"preemptions", f.receipt.preemptions},
+                     {"drafted", f.receipt.drafted},
+                     {"accepted", f.receipt.accepted},
                      {"batch_width", f.receipt.batch_width},
                      {"queue_ms", rounded(f.receipt.queue_ms)},
                      {"prefill_ms", rounded(f.receipt.prefill_ms)},

@@ -52,6 +52,18 @@ Json requests_json(const serve::Counters& c) {
           {"refused", c.refused}};
 }
 
+Json source_json(const speculate::SourceStats& stats) {
+  Json steps = Json::array();
+  for (const uint64_t n : stats.steps) steps.push_back(n);
+  return {{"drafted", stats.drafted}, {"accepted", stats.accepted}, {"steps_by_accepted", std::move(steps)}};
+}
+
+Json speculation_json(const engine::Counters& c) {
+  return {{"lookup", source_json(c.drafts[static_cast<size_t>(speculate::Source::kLookup)])},
+          {"model", source_json(c.drafts[static_cast<size_t>(speculate::Source::kModel)])},
+          {"model_failures", c.draft_model_failures}};
+}
+
 Json mechanisms_json(const engine::Counters& c) {
   const cache::PrefixStats& p = c.prefix;
   Json prefix = {{"lookups", p.lookups},
@@ -65,6 +77,7 @@ Json mechanisms_json(const engine::Counters& c) {
                    {"completion_tokens", c.completion_tokens}};
   return {{"batching", std::move(batching)},
           {"prefix_cache", std::move(prefix)},
+          {"speculation", speculation_json(c)},
           {"preemption", {{"preempted", c.preempted}}},
           {"deadlines", {{"expired", c.expired}}}};
 }

@@ -114,10 +114,22 @@ chat::Urgency read_priority(const Reader& reader) {
 
 constexpr size_t kMaxSessionBytes = 256;
 
+chat::DraftSource read_draft_source(const Reader& reader) {
+  const auto source = reader.string("draft_source");
+  if (!source) return chat::DraftSource::kServer;
+  if (*source == "auto") return chat::DraftSource::kAuto;
+  if (*source == "ngram") return chat::DraftSource::kNgram;
+  if (*source == "suffix") return chat::DraftSource::kSuffix;
+  if (*source == "model") return chat::DraftSource::kModel;
+  reader.reject("draft_source", "auto, ngram, suffix or model");
+}
+
 void read_serving(const Reader& reader, chat::Serving& serving) {
   serving.urgency = read_priority(reader);
   serving.use_cache = reader.boolean("cache_prompt").value_or(true);
   serving.cache_salt = reader.string("cache_salt").value_or("");
+  serving.max_draft_tokens = reader.integer("max_draft_tokens", 0);
+  serving.draft_source = read_draft_source(reader);
   serving.timeout_ms = reader.integer("timeout_ms", 1);
   serving.session = reader.string("session_id").value_or("");
   if (serving.session.size() > kMaxSessionBytes) {

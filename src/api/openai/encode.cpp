@@ -57,6 +57,8 @@ Json receipt_json(const chat::Receipt& receipt, const std::vector<std::string>& 
                {"max_tokens", receipt.max_tokens},
                {"cached_tokens", receipt.cached_tokens},
                {"preemptions", receipt.preemptions},
+               {"drafted", receipt.drafted},
+               {"accepted", receipt.accepted},
                {"queue_ms", rounded_ms(receipt.queue_ms)},
                {"prefill_ms", rounded_ms(receipt.prefill_ms)},
                {"decode_ms", rounded_ms(receipt.decode_ms)}};

@@ -257,11 +257,16 @@ TEST_P(EngineCacheTest, DraftsChangeNothingOfTheAnswers) {
   options.vocab = 7;  // so that much of what comes came before
   options.n_blocks = {40, 30};
   options.max_position = 40 * options.block_tokens;
+  testing::StepClock clock;  // drafts are free
+  options.on_step = [&](int32_t) { clock.us += 1000; };
   EngineOptions drafting = testing::engine_options(options);
   drafting.max_draft_tokens = 6;
+  drafting.draft_cost_guess = 0.01;
+  drafting.now = [&] { return clock.now(); };
   const auto engine = testing::make_engine(std::get<0>(GetParam()), options, drafting);
   FakeOptions plain = options;
   plain.n_blocks = {40, 40};
+  plain.on_step = nullptr;
   const auto alone = testing::make_engine(0, plain);
   RandomJobs random(77);
   std::vector<Job> jobs;

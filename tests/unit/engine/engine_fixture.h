@@ -1,6 +1,7 @@
 // What the engine tests share: a sink that collects, engines on the fake executor, random jobs, solo runs.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -97,6 +98,14 @@ inline engine::EngineOptions engine_options(const FakeOptions& fake) {
   options.n_blocks = fake.n_blocks;
   return options;
 }
+
+/// A clock that stands still but for the steps that move it.
+struct StepClock {
+  std::atomic<int64_t> us = 0;
+  std::chrono::steady_clock::time_point now() const {
+    return std::chrono::steady_clock::time_point(std::chrono::microseconds(us.load()));
+  }
+};
 
 /// Depth 0: the fake executor itself; else delayed by that many steps.
 inline std::unique_ptr<engine::Engine> make_engine(int32_t depth, const FakeOptions& fake,

@@ -130,6 +130,7 @@ int32_t FakeExecutor::token_at(const exec::Row& row, int32_t given, const Slot& 
 std::vector<float> FakeExecutor::logits_at(Slot& slot, int32_t position, int32_t token) {
   std::vector<float> logits(static_cast<size_t>(options_.vocab));
   uint64_t hash = static_cast<uint64_t>(token);
+  if (options_.errs_every > 0 && position % options_.errs_every == 0) hash ^= 0x5eed;
   for (size_t g = 0; g < options_.windows.size(); ++g) {
     const int32_t window = options_.windows[g];
     for (int32_t p = window > 0 ? std::max(0, position - window + 1) : 0; p <= position; ++p) {

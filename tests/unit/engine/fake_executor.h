@@ -22,6 +22,7 @@ struct FakeOptions {
   bool role_blind = true;
   int32_t explode_token = -1;            // a step that is given this id throws
   int32_t lost_token = -1;               // wait() of a step that is given this id throws, and all after it
+  int32_t errs_every = 0;                // the logits at positions that it divides are others
   int32_t nan_token = -1;                // logits behind this id are NaN
   std::function<void(int32_t)> on_step;  // called at the start of each forward with its number
   std::function<void(int32_t group, size_t n_blocks)> on_drop;  // called when blocks are dropped

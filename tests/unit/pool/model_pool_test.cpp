@@ -28,7 +28,7 @@ class IdleGenerator : public engine::Generator {
     engine::Counters counters;
     counters.finished = 1;
     counters.blocks_total = 10;
-    counters.accepted = 3;
+    counters.drafts[0].accepted = 3;
     return counters;
   }
   void clear_cache() override {}
@@ -344,7 +344,7 @@ TEST(ModelPool, counters_keep_what_unloaded_models_did) {
   EXPECT_EQ(f.pool->counters().blocks_total, 20u);
   f.unload("a").wait();
   EXPECT_EQ(f.pool->counters().finished, 2u);
-  EXPECT_EQ(f.pool->counters().accepted, 6u);
+  EXPECT_EQ(f.pool->counters().drafts[0].accepted, 6u);
   EXPECT_EQ(f.pool->counters().blocks_total, 10u) << "what there is now";
 }
 

@@ -29,8 +29,30 @@ TEST(Lookup, ProposesNothingNew) {
   EXPECT_EQ(proposed({1, 2, 1, 2}, -1), Tokens{});
 }
 
-TEST(Lookup, ARepetitionGoesOnAsFarAsItIsKnown) {
-  EXPECT_EQ(proposed({5, 6, 5, 6}, 8), (Tokens{5, 6}));
+TEST(Lookup, ARepetitionRepeats) {
+  EXPECT_EQ(proposed({5, 6, 7, 5, 6, 7}, 8), (Tokens{5, 6, 7, 5, 6, 7, 5, 6}));
+}
+
+TEST(Lookup, AnNgramDoesNotSeeFurtherThanItsTokens) {
+  const Tokens text{8, 1, 2, 3, 4, 5, 40, 9, 1, 2, 3, 4, 5, 50, 8, 1, 2, 3, 4, 5};
+  EXPECT_EQ(proposed(text, 1), (Tokens{40}));
+  Lookup ngram(Lookup::kNgram);
+  ngram.add(text);
+  EXPECT_EQ(ngram.propose(1), (Tokens{50})) << "the latest of those with five equal tokens";
+}
+
+TEST(Lookup, AMatchGrowsWithWhatIsDrawn) {
+  Lookup lookup;
+  lookup.add(Tokens{1, 2, 3, 4, 5, 9, 1, 2});
+  ASSERT_TRUE(lookup.match());
+  EXPECT_EQ(lookup.match()->length, 2);
+  EXPECT_EQ(lookup.next(), 3);
+  lookup.add(3);
+  EXPECT_EQ(lookup.match()->length, 3);
+  EXPECT_EQ(lookup.next(), 4);
+  lookup.add(7);
+  EXPECT_FALSE(lookup.match());
+  EXPECT_EQ(lookup.next(), -1);
 }
 
 /// However the text came, the proposals are those of the whole.
@@ -45,6 +67,9 @@ TEST(Lookup, PiecesEqualTheWhole) {
       pieces.add(piece);
       text.insert(text.end(), piece.begin(), piece.end());
       ASSERT_EQ(pieces.propose(6), proposed(text, 6));
+      Lookup one_by_one;
+      for (const int32_t token : text) one_by_one.add(token);
+      ASSERT_EQ(one_by_one.match().has_value(), pieces.match().has_value());
     }
   }
 }
