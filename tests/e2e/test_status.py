@@ -96,7 +96,7 @@ def test_status(start):
     assert status["status"] == "running" and re.match(r"\d+\.\d+", status["version"]) and status["uptime_s"] >= 0
     assert status["models"][0]["id"] == "org/told" and status["models"][0]["executor"] == "scripted"
     assert status["requests"]["running"] == 1 and status["requests"]["finished"] == 1 and status["sequences"] == {"running": 1, "waiting": 0}
-    assert set(status["mechanisms"]) == {"batching", "prefix_cache", "preemption", "deadlines"} and status["mechanisms"]["batching"]["steps"] > 0
+    assert set(status["mechanisms"]) == {"batching", "prefix_cache", "speculation", "preemption", "deadlines"} and status["mechanisms"]["batching"]["steps"] > 0
     assert status["memory"]["resident_bytes"] > 1 << 20 and "cgroup_limit_bytes" in status["memory"]
     [receipt] = status["receipts"]
     assert (receipt["id"], receipt["outcome"], receipt["surface"], receipt["completion_tokens"]) == (answer["id"], "stop", "openai_chat", 4)
