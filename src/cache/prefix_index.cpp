@@ -9,6 +9,12 @@ namespace {
 
 constexpr size_t kMaxTails = 64;  // entries compared for the front of a block, the newest
 
+uint64_t mask_of(std::span<const int32_t> blocks) {
+  uint64_t mask = 0;
+  for (size_t g = 0; g < blocks.size(); ++g) mask |= uint64_t{blocks[g] >= 0} << g;
+  return mask;
+}
+
 }  // namespace
 
 PrefixKey extend(PrefixKey parent, std::span<const int32_t> tokens) {
@@ -22,7 +28,7 @@ PrefixKey extend(PrefixKey parent, std::span<const int32_t> tokens) {
   return {high, low};
 }
 
-std::vector<PrefixKey> block_keys(const Beginning& beginning, int32_t block_tokens) {
+std::vector<PrefixKey> block_keys(const Beginning& beginning, int32_t block_tokens, int32_t keep_tokens) {
   std::vector<PrefixKey> keys;
   const std::span<const int32_t> tokens = beginning.tokens;
   const auto block = static_cast<size_t>(block_tokens);
@@ -30,6 +36,8 @@ std::vector<PrefixKey> block_keys(const Beginning& beginning, int32_t block_toke
   for (size_t at = 0; at + block <= limit; at += block) {
     keys.push_back(extend(keys.empty() ? beginning.root : keys.back(), tokens.subspan(at, block)));
   }
+  const auto kept = std::min(keys.size(), static_cast<size_t>(keep_tokens / block_tokens));
+  keys.erase(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(kept));
   return keys;
 }
 
@@ -208,9 +216,7 @@ std::vector<PrefixIndex::Missing> PrefixIndex::missing(const Beginning& beginnin
     const auto block = static_cast<size_t>(groups_.block_tokens);
     const auto own = tokens.subspan(links.size() * block, block);
     Link link{key, 0, 0};
-    if (const Entry* entry = lookup(key, parent, own)) {
-      for (size_t g = 0; g < entry->blocks.size(); ++g) link.here |= uint64_t{entry->blocks[g] >= 0} << g;
-    }
+    if (const Entry* entry = lookup(key, parent, own)) link.here = mask_of(entry->blocks);
     link.stored = stored(key) & ~link.here;
     if ((link.here | link.stored) == 0) break;
     links.push_back(link);
@@ -231,6 +237,10 @@ std::vector<PrefixIndex::Missing> PrefixIndex::missing(const Beginning& beginnin
     if ((link.stored & wanted) != 0) found.push_back({link.key, link.stored & wanted});
   }
   return found;
+}
+
+uint64_t PrefixIndex::View::groups() const {
+  return mask_of(blocks);
 }
 
 std::optional<PrefixIndex::View> PrefixIndex::view(PrefixKey key) const {

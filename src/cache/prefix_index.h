@@ -34,8 +34,8 @@ struct Beginning {
   int32_t limit = 0;
 };
 
-/// The keys of its whole blocks.
-std::vector<PrefixKey> block_keys(const Beginning& beginning, int32_t block_tokens);
+/// The keys of its whole blocks, but for those among its first `keep_tokens`.
+std::vector<PrefixKey> block_keys(const Beginning& beginning, int32_t block_tokens, int32_t keep_tokens = 0);
 
 /// What a beginning was found in.
 struct PrefixMatch {
@@ -87,8 +87,8 @@ class PrefixIndex {
     PrefixKey key;
     uint64_t groups = 0;
   };
-  /// What is missing of the first `max_tokens` of `tokens`, that `stored` has (a bit for each group that is
-  /// kept elsewhere under a key), and that makes a longer beginning with what is here.
+  /// What is missing of the beginning, that `stored` has (a bit for each group that is kept elsewhere under a
+  /// key), and that makes it longer with what is here.
   using Stored = std::function<uint64_t(PrefixKey)>;
   std::vector<Missing> missing(const Beginning& beginning, const Stored& stored) const;
 
@@ -97,6 +97,9 @@ class PrefixIndex {
     PrefixKey parent;
     std::span<const int32_t> tokens;
     std::span<const int32_t> blocks;  // [groups], -1: not there
+
+    /// A bit for each group that is there.
+    uint64_t groups() const;
   };
   std::optional<View> view(PrefixKey key) const;
 

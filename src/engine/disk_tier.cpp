@@ -47,9 +47,7 @@ bool DiskTier::write_next() {
   is_dirty_.erase(key);
   const std::optional<cache::PrefixIndex::View> view = place_.index.view(key);
   if (!view) return false;
-  uint64_t here = 0;
-  for (size_t g = 0; g < view->blocks.size(); ++g) here |= uint64_t{view->blocks[g] >= 0} << g;
-  if ((here & ~store_->groups({fingerprint_, key})) == 0) return false;
+  if ((view->groups() & ~store_->groups({fingerprint_, key})) == 0) return false;
   tier::StoredBlock block{key, view->parent, {view->tokens.begin(), view->tokens.end()}, {}};
   for (size_t g = 0; g < view->blocks.size(); ++g) {
     const bool there = view->blocks[g] >= 0;
@@ -129,12 +127,8 @@ bool DiskTier::restore(const tier::StoredBlock& block, uint64_t wanted, std::vec
 }
 
 int32_t DiskTier::stored_tokens(const cache::Beginning& beginning) const {
-  int32_t n = 0;
-  for (const cache::PrefixKey key : cache::block_keys(beginning, place_.groups.block_tokens)) {
-    if (store_->groups({fingerprint_, key}) == 0) break;
-    ++n;
-  }
-  return n * place_.groups.block_tokens;
+  const auto keys = cache::block_keys(beginning, place_.groups.block_tokens);
+  return store_->count_first(fingerprint_, keys) * place_.groups.block_tokens;
 }
 
 void DiskTier::park(cache::Beginning beginning, std::function<void(int32_t)> on_done) {
@@ -178,10 +172,7 @@ void DiskTier::parked(const Park& park, std::span<const cache::PrefixKey> safe) 
 }
 
 void DiskTier::drop(const cache::Beginning& beginning, int32_t keep_tokens) {
-  std::vector<cache::PrefixKey> keys = cache::block_keys(beginning, place_.groups.block_tokens);
-  const auto kept = std::min(keys.size(), static_cast<size_t>(keep_tokens / place_.groups.block_tokens));
-  keys.erase(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(kept));
-  store_->erase(fingerprint_, std::move(keys));
+  store_->erase(fingerprint_, cache::block_keys(beginning, place_.groups.block_tokens, keep_tokens));
 }
 
 }  // namespace penstock::engine

@@ -99,7 +99,6 @@ class Engine : public Generator {
   CacheState look(const cache::Beginning& beginning) const;
   void grant(const CacheWish& wish, const OnCache& answer);
   bool waits_for_disk(const Candidate& candidate);
-  void came_from_disk(uint64_t id);
   void write_behind();
 
   // engine_plan.cpp: what a step is made of

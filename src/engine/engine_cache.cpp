@@ -109,18 +109,13 @@ bool Engine::waits_for_disk(const Candidate& candidate) {
   Sequence& first = *waiting_.at(candidate.id).front();
   if (!first.asked_disk && prefix_.uses(first)) {
     first.asked_disk = true;
-    first.waits_disk = disk_->fetch(prefix_.beginning(first), [this, id = first.id] { came_from_disk(id); });
+    first.waits_disk = disk_->fetch(prefix_.beginning(first), [this, id = candidate.id] {
+      const auto waiting = waiting_.find(id);
+      if (waiting != waiting_.end()) waiting->second.front()->waits_disk = false;
+      count_blocks();
+    });
   }
   return first.waits_disk;
-}
-
-void Engine::came_from_disk(uint64_t id) {
-  for (auto& [job, entry] : waiting_) {
-    for (const auto& sequence : entry) {
-      if (sequence->id == id) sequence->waits_disk = false;
-    }
-  }
-  count_blocks();
 }
 
 void Engine::write_behind() {

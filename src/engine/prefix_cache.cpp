@@ -35,9 +35,8 @@ std::vector<int32_t> PrefixCache::blocks_to_start(const Sequence& sequence, cons
 }
 
 void PrefixCache::drop(const cache::Beginning& beginning, int32_t keep_tokens) {
-  const std::vector<cache::PrefixKey> keys = cache::block_keys(beginning, groups_.block_tokens);
-  const auto kept = static_cast<size_t>(keep_tokens / groups_.block_tokens);
-  for (size_t i = kept; i < keys.size(); ++i) index_.forget(keys[i]);
+  for (const cache::PrefixKey key : cache::block_keys(beginning, groups_.block_tokens, keep_tokens))
+    index_.forget(key);
 }
 
 void PrefixCache::pin(const cache::PrefixMatch& match) {

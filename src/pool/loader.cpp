@@ -1,7 +1,6 @@
 #include "pool/loader.h"
 
 #include <algorithm>
-#include <chrono>
 #include <future>
 #include <optional>
 
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/unix_time.h"
 #include "engine/engine.h"
 #include "pool/cache_plan.h"
 #include "pool/draft_loader.h"
@@ -190,9 +190,7 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   auto model = std::make_shared<Model>();
   model->id = options.name;
   model->names = options.names;
-  model->created =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count();
+  model->created = base::unix_seconds();
   model->family = files.plan.family;
   model->format = files.format;
   model->executor = loaded.executor->caps().name;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/unix_time.h"
 #include "pool/memory_guard.h"
 
 namespace penstock::pool {
@@ -85,9 +86,7 @@ void add(engine::Counters& sum, const engine::Counters& c) {
 }
 
 PoolState::PoolState(std::vector<ModelSource> sources, PoolOptions given) : options(std::move(given)) {
-  const auto created =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count();
+  const auto created = base::unix_seconds();
   for (ModelSource& source : sources) {
     Slot slot;
     slot.facts.id = source.id;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/unix_time.h"
 
 namespace penstock::serve {
 namespace {
@@ -337,9 +338,7 @@ std::shared_ptr<const pool::Model> make_scripted_model(const Script& script) {
   auto codec = std::make_shared<ScriptedCodec>(script);
   model->id = script.model;
   model->names = script.names;
-  model->created =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count();
+  model->created = base::unix_seconds();
   model->family = model->format = model->executor = "scripted";
   model->executor_detail = "plays a script";
   model->context_length = script.context_length;

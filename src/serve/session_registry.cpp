@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/unix_time.h"
 
 namespace penstock::serve {
 namespace {
@@ -19,17 +20,11 @@ Error unknown(const std::string& id) {
 
 }  // namespace
 
-int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-std::vector<cache::PrefixKey> keys_of(const SessionRecord& record) {
+std::vector<cache::PrefixKey> keys_of(const SessionRecord& record, int32_t keep_tokens) {
   if (record.block_tokens == 0) return {};
   return cache::block_keys(
       {cache::salted_root(record.salt), record.tokens, static_cast<int32_t>(record.tokens.size())},
-      record.block_tokens);
+      record.block_tokens, keep_tokens);
 }
 
 SessionRecord SessionRegistry::Kept::find(const std::string& id) {
@@ -68,7 +63,7 @@ void SessionRegistry::note(SessionRecord use) {
   const std::string id = use.id;
   {
     const std::lock_guard lock(kept_->mutex);
-    use.used_ms = use.created_ms = now_ms();
+    use.used_ms = use.created_ms = base::unix_ms();
     if (const auto it = kept_->by_id.find(id); it != kept_->by_id.end()) {
       use.created_ms = it->second.created_ms;
       use.pinned_until_ms = it->second.pinned_until_ms;
@@ -87,7 +82,7 @@ void SessionRegistry::make_room_locked() {
   if (by_id.size() < kMaxSessions) return;
   auto oldest = by_id.end();
   for (auto it = by_id.begin(); it != by_id.end(); ++it) {
-    if (it->second.parked || it->second.pinned_until_ms > now_ms()) continue;
+    if (it->second.parked || it->second.pinned_until_ms > base::unix_ms()) continue;
     if (oldest == by_id.end() || it->second.used_ms < oldest->second.used_ms) oldest = it;
   }
   if (oldest == by_id.end()) {

@@ -66,10 +66,7 @@ class SessionRegistry {
   const std::shared_ptr<Kept> kept_;
 };
 
-/// Milliseconds since 1970.
-int64_t now_ms();
-
-/// The keys of the whole blocks of a session.
-std::vector<cache::PrefixKey> keys_of(const SessionRecord& record);
+/// The keys of the whole blocks of a session, but for those among its first `keep_tokens`.
+std::vector<cache::PrefixKey> keys_of(const SessionRecord& record, int32_t keep_tokens = 0);
 
 }  // namespace penstock::serve

@@ -1,7 +1,6 @@
 #include "serve/sessions.h"
 
-#include <algorithm>
-
+#include "base/unix_time.h"
 #include "text/detokenizer.h"
 
 namespace penstock::serve {
@@ -40,10 +39,7 @@ pool::Lease Sessions::loaded(const SessionRecord& record) const {
 SessionState Sessions::without_engine(const SessionRecord& record) const {
   SessionState state{record, {}};
   if (const auto& disk = registry_->disk()) {
-    for (const cache::PrefixKey key : keys_of(record)) {
-      if (disk->groups({record.fingerprint, key}) == 0) break;
-      state.cache.disk_tokens += record.block_tokens;
-    }
+    state.cache.disk_tokens = disk->count_first(record.fingerprint, keys_of(record)) * record.block_tokens;
   }
   return state;
 }
@@ -101,7 +97,7 @@ void Sessions::resume(const std::string& id, OnSession on_session) {
 }
 
 void Sessions::pin(const std::string& id, int64_t ttl_ms, OnSession on_session) {
-  registry_->pin(id, ttl_ms == 0 ? 0 : now_ms() + ttl_ms);
+  registry_->pin(id, ttl_ms == 0 ? 0 : base::unix_ms() + ttl_ms);
   look(id, std::move(on_session));
 }
 
@@ -111,10 +107,7 @@ void Sessions::erase(const std::string& id, OnSession on_session) {
   registry_->erase(id);
   if (const pool::Lease model = loaded(record)) return ask(*model, record, Kind::kDrop, on_session);
   if (const auto& disk = registry_->disk()) {
-    std::vector<cache::PrefixKey> keys = keys_of(record);
-    const int32_t kept = registry_->shared_tokens(record) / std::max(1, record.block_tokens);
-    keys.erase(keys.begin(), keys.begin() + std::min<std::ptrdiff_t>(kept, std::ssize(keys)));
-    disk->erase(record.fingerprint, std::move(keys));
+    disk->erase(record.fingerprint, keys_of(record, registry_->shared_tokens(record)));
   }
   on_session(SessionState{record, {}});
 }

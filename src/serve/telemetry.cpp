@@ -1,22 +1,17 @@
 #include "serve/telemetry.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "base/log_event.h"
+#include "base/unix_time.h"
 
 namespace penstock::serve {
 namespace {
 
 double rounded(double ms) {
   return std::round(ms * 1000) / 1000;
-}
-
-int64_t unix_ms() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
 }  // namespace
@@ -79,7 +74,7 @@ base::Json finished_json(const FinishedRequest& f) {
 }
 
 void Telemetry::end(FinishedRequest finished, const Histogram& gaps) {
-  finished.ended_ms = unix_ms();
+  finished.ended_ms = base::unix_ms();
   if (base::logs_events()) base::log_event("request", finished_json(finished));
   const std::lock_guard lock(mutex_);
   count_locked(finished, gaps);

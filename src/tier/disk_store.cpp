@@ -70,6 +70,15 @@ uint64_t DiskStore::groups(const BlockName& name) const {
   return (there == nullptr ? 0 : there->groups) | (coming == nullptr ? 0 : coming->groups);
 }
 
+int32_t DiskStore::count_first(const Fingerprint& fingerprint, std::span<const cache::PrefixKey> keys) const {
+  int32_t n = 0;
+  for (const cache::PrefixKey key : keys) {
+    if (groups({fingerprint, key}) == 0) break;
+    ++n;
+  }
+  return n;
+}
+
 bool DiskStore::has_room() const {
   const std::lock_guard lock(mutex_);
   return stats_.queued_bytes < options_.max_queued_bytes;

@@ -44,6 +44,9 @@ class DiskStore {
   /// A bit for each KV group of the block that is on the disk or about to be; 0: none.
   uint64_t groups(const BlockName& name) const;
 
+  /// How many of `keys` groups() knows, from the first one on.
+  int32_t count_first(const Fingerprint& fingerprint, std::span<const cache::PrefixKey> keys) const;
+
   /// False while so much waits to be written that a caller should come again later.
   bool has_room() const;
   /// Waits for room until then; false where there is none.

@@ -37,6 +37,10 @@ class Answer:
         return error
 
     @property
+    def cached_tokens(self):
+        return self.json["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    @property
     def text(self):
         choice = self.json["choices"][0]
         return choice["message"]["content"] if "message" in choice else choice["text"]
@@ -175,6 +179,27 @@ class ModelServer(Server):
 
     def __init__(self, model, folder, arguments=(), environment=None):
         self.start([model], folder / "model.log", arguments, environment)
+
+    def ask(self, prompt, **fields):
+        """A short greedy answer, unless the fields say otherwise."""
+        answer = self.chat(prompt, **{"temperature": 0, "max_tokens": 24, **fields})
+        assert answer.status == 200, answer.body
+        return answer
+
+
+def model_servers(folder, settings):
+    """For fixtures: what starts servers over models and flags, with these settings; they are stopped at the end."""
+    servers = []
+
+    def make(*what, environment=None):
+        server = ModelServer.__new__(ModelServer)  # stopped too where it does not come up
+        servers.append(server)
+        server.start([str(w) for w in what], folder / "model.log", settings, environment)
+        return server
+
+    yield make
+    for server in servers:
+        server.stop()
 
 
 def receive_until(connection, what, limit=1 << 20):

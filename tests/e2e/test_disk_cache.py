@@ -46,14 +46,12 @@ def servers(tmp_path):
     servers.stop()
 
 
-def ask(server, prompt, **fields):
-    answer = server.chat(prompt, **{"temperature": 0, "max_tokens": 24, **fields})
-    assert answer.status == 200, answer.body
-    return answer
-
-
-def cached(answer):
-    return answer.json["usage"]["prompt_tokens_details"]["cached_tokens"]
+def size_of(file):
+    """Bytes of a file that the server may remove meanwhile."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def disk(server):
@@ -62,28 +60,28 @@ def disk(server):
 
 def test_a_restart_goes_on_where_the_last_server_was(servers):
     server = servers.start()
-    cold = ask(server, STORY + "Why?")
-    drawn = ask(server, STORY + "Why?", temperature=1, seed=3)
-    assert cached(cold) == 0
+    cold = server.ask(STORY + "Why?")
+    drawn = server.ask(STORY + "Why?", temperature=1, seed=3)
+    assert cold.cached_tokens == 0
     server = servers.start()
-    warm = ask(server, STORY + "Why?")
+    warm = server.ask(STORY + "Why?")
     tokens = warm.json["usage"]["prompt_tokens"]
     assert warm.text == cold.text
-    assert cached(warm) == (tokens - 1) // 64 * 64
-    assert ask(server, STORY + "Why?", temperature=1, seed=3).text == drawn.text
+    assert warm.cached_tokens == (tokens - 1) // 64 * 64
+    assert server.ask(STORY + "Why?", temperature=1, seed=3).text == drawn.text
     assert disk(server)["restored"] == tokens // 64 and disk(server)["corrupt"] == 0
     assert server.metric("disk_cache_restored_total") == disk(server)["restored"]
-    other = ask(server, STORY + "Why?", cache_salt="another")
-    assert cached(other) == 0 and other.text == cold.text
+    other = server.ask(STORY + "Why?", cache_salt="another")
+    assert other.cached_tokens == 0 and other.text == cold.text
 
 
 def test_another_precision_finds_nothing(servers):
-    ask(servers.start(), STORY + "Why?")
-    assert cached(ask(servers.start("--exact"), STORY + "Why?")) == 0
+    servers.start().ask(STORY + "Why?")
+    assert servers.start("--exact").ask(STORY + "Why?").cached_tokens == 0
 
 
 def test_PC_08_damage_is_never_served(servers):
-    cold = ask(servers.start(), STORY + "Why?")
+    cold = servers.start().ask(STORY + "Why?")
     servers.stop()
     files = servers.files()
     assert len(files) >= 8
@@ -93,17 +91,17 @@ def test_PC_08_damage_is_never_served(servers):
         file.write_bytes(data)
     files[1].write_bytes(files[1].read_bytes()[:-100])
     server = servers.start()
-    warm = ask(server, STORY + "Why?")
+    warm = server.ask(STORY + "Why?")
     assert warm.text == cold.text
     assert 1 <= disk(server)["corrupt"] <= len(files[::3]) + 1
-    assert ask(server, STORY + "Why?").text == cold.text
+    assert server.ask(STORY + "Why?").text == cold.text
 
 
 def test_the_folder_is_bounded(servers):
     server = servers.start("--disk-cache-bytes", "8000000")
     for i in range(6):
-        ask(server, f"Story {i}. " + STORY, max_tokens=1)
-        assert sum(file.stat().st_size for file in servers.files()) <= 8000000
+        server.ask(f"Story {i}. " + STORY, max_tokens=1)
+        assert sum(size_of(file) for file in servers.files()) <= 8000000
     deadline = time.monotonic() + 30
     while disk(server)["evicted"] == 0 and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -142,15 +140,15 @@ def test_a_parked_session_survives_a_kill(servers):
 
 def test_sessions_are_pinned_and_deleted(servers):
     server = servers.start("--disk-cache-bytes", "25000000")
-    ask(server, "Keep this. " + STORY, session_id="kept")
+    server.ask("Keep this. " + STORY, session_id="kept")
     pinned = server.post("/v1/sessions/kept/pin", {"ttl_ms": 3600000}).json
     assert abs(pinned["pinned_until"] - time.time() - 3600) < 60
     server.post("/v1/sessions/kept/park", {})
     for i in range(4):
-        ask(server, f"Story {i}. " + STORY, max_tokens=1)
+        server.ask(f"Story {i}. " + STORY, max_tokens=1)
     assert server.get("/v1/sessions/kept").json["disk_tokens"] > 500
     assert server.post("/v1/sessions/kept/unpin", {}).json["pinned_until"] is None
-    ask(server, "Keep this. " + STORY + "More.", session_id="other")
+    server.ask("Keep this. " + STORY + "More.", session_id="other")
     assert server.request("DELETE", "/v1/sessions/kept").status == 200
     assert server.get("/v1/sessions/kept").status == 404
     assert server.get("/v1/sessions/other").json["memory_tokens"] > 500, "what both had stays"
@@ -161,7 +159,7 @@ def test_sessions_are_pinned_and_deleted(servers):
 
 def test_PC_17_stopping_writes_what_was_computed(servers):
     server = servers.start()
-    ask(server, STORY + "Why?", max_tokens=1)
+    server.ask(STORY + "Why?", max_tokens=1)
     start = time.monotonic()
     servers.stop()
     assert time.monotonic() - start < 60

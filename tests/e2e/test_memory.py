@@ -9,7 +9,7 @@ import time
 
 import pytest
 from model_folder import llama, write_model
-from scripted_server import ModelServer, receive_until
+from scripted_server import model_servers, receive_until
 
 MB = 1 << 20
 # 2 kB of keys and values for each token.
@@ -19,17 +19,7 @@ CPU = ["--executor", "cpu", "--threads", "1"]
 
 @pytest.fixture
 def serve(tmp_path):
-    servers = []
-
-    def make(*arguments):
-        server = ModelServer.__new__(ModelServer)
-        servers.append(server)
-        server.start([str(a) for a in arguments], tmp_path / "model.log", CPU, None)
-        return server
-
-    yield make
-    for server in servers:
-        server.stop()
+    yield from model_servers(tmp_path, CPU)
 
 
 def resident(server):

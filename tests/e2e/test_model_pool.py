@@ -6,7 +6,7 @@ import time
 
 import pytest
 from model_folder import gemma3, llama, write_model
-from scripted_server import ModelServer, Server, binary, receive_until
+from scripted_server import Server, binary, model_servers, receive_until
 
 SMALL = ["--executor", "cpu", "--threads", "1", "--kv-memory-bytes", "8000000"]
 
@@ -24,17 +24,7 @@ def folders(tmp_path):
 
 @pytest.fixture
 def serve(tmp_path):
-    servers = []
-
-    def make(*what, environment=None):
-        server = ModelServer.__new__(ModelServer)
-        servers.append(server)
-        server.start([str(w) for w in what], tmp_path / "model.log", SMALL, environment)
-        return server
-
-    yield make
-    for server in servers:
-        server.stop()
+    yield from model_servers(tmp_path, SMALL)
 
 
 def ask(server, model, **fields):

@@ -17,35 +17,25 @@ def server(tmp_path_factory):
     server.stop()
 
 
-def ask(server, prompt, **fields):
-    answer = server.chat(prompt, **{"temperature": 0, "max_tokens": 24, **fields})
-    assert answer.status == 200, answer.body
-    return answer
-
-
-def cached(answer):
-    return answer.json["usage"]["prompt_tokens_details"]["cached_tokens"]
-
-
 def stats(server):
     return server.get("/v1/cache/stats").json
 
 
 def test_PC_18_a_warm_answer_is_the_cold_one_and_says_what_it_saved(server):
-    cold = ask(server, STORY + "Why?", cache_prompt=False)
-    first = ask(server, STORY + "Why?")
-    warm = ask(server, STORY + "Why?")
+    cold = server.ask(STORY + "Why?", cache_prompt=False)
+    first = server.ask(STORY + "Why?")
+    warm = server.ask(STORY + "Why?")
     assert cold.text == first.text == warm.text
     tokens = warm.json["usage"]["prompt_tokens"]
-    assert cached(cold) == 0 and cached(warm) == tokens - 1
+    assert cold.cached_tokens == 0 and warm.cached_tokens == tokens - 1
     assert cold.json["usage"]["prompt_tokens"] == tokens, "prompt_tokens is always the full count"
 
 
 def test_a_drawn_answer_is_the_same_warm(server):
     fields = {"temperature": 1, "seed": 7, "max_tokens": 40}
-    cold = ask(server, STORY + "Tell me more.", cache_prompt=False, **fields)
-    assert ask(server, STORY + "Tell me more.", **fields).text == cold.text
-    assert ask(server, STORY + "Tell me more.", **fields).text == cold.text
+    cold = server.ask(STORY + "Tell me more.", cache_prompt=False, **fields)
+    assert server.ask(STORY + "Tell me more.", **fields).text == cold.text
+    assert server.ask(STORY + "Tell me more.", **fields).text == cold.text
 
 
 def test_the_next_turn_begins_with_the_last_answer(server):
@@ -60,36 +50,36 @@ def test_the_next_turn_begins_with_the_last_answer(server):
 
 
 def test_salts_share_nothing(server):
-    ask(server, STORY + "One.", cache_salt="a")
-    assert cached(ask(server, STORY + "One.", cache_salt="b")) == 0
-    assert cached(ask(server, STORY + "One.", cache_salt="a")) > 0
+    server.ask(STORY + "One.", cache_salt="a")
+    assert server.ask(STORY + "One.", cache_salt="b").cached_tokens == 0
+    assert server.ask(STORY + "One.", cache_salt="a").cached_tokens > 0
 
 
 def test_clear_forgets(server):
-    ask(server, STORY + "Two.")
+    server.ask(STORY + "Two.")
     assert stats(server)["prefix"]["entries"] > 0
     assert server.post("/v1/cache/clear", {}).status == 202
-    assert cached(ask(server, STORY + "Two.")) == 0
+    assert server.ask(STORY + "Two.").cached_tokens == 0
     assert "penstock_prefix_cache_tokens_saved_total" in server.get("/metrics").body.decode()
 
 
 def test_PC_16_two_prompts_in_turn_both_hit(server):
     prompts = [STORY + "Agent.", "A sub-agent reads a file. " * 100]
     for prompt in prompts:
-        ask(server, prompt)
+        server.ask(prompt)
     for prompt in prompts:
-        answer = ask(server, prompt)
-        assert cached(answer) == answer.json["usage"]["prompt_tokens"] - 1
+        answer = server.ask(prompt)
+        assert answer.cached_tokens == answer.json["usage"]["prompt_tokens"] - 1
 
 
 def test_n_answers_compute_the_prompt_once(server):
     server.post("/v1/cache/clear", {})
     before = server.metric("engine_prompt_tokens_total")
-    answer = ask(server, STORY + "Three.", n=4, temperature=1, seed=3)
+    answer = server.ask(STORY + "Three.", n=4, temperature=1, seed=3)
     tokens = answer.json["usage"]["prompt_tokens"]
     assert len({c["message"]["content"] for c in answer.json["choices"]}) > 1
     assert server.metric("engine_prompt_tokens_total") - before < tokens + 4 * 64
-    assert answer.json["choices"][0]["message"]["content"] == ask(server, STORY + "Three.", temperature=1, seed=3).text
+    assert answer.json["choices"][0]["message"]["content"] == server.ask(STORY + "Three.", temperature=1, seed=3).text
 
 
 @pytest.mark.parametrize("kv_format", ["q8", "q4", "k8v4"])
@@ -100,10 +90,10 @@ def test_warm_equals_cold_in_a_quantised_cache(tmp_path, kv_format):
         assert f"{kv_format} cache" in server.get("/v1/status").body.decode()
         fields = {"temperature": 1, "seed": 7, "max_tokens": 40}
         for end in ("Why?", "Tell me more of the ship."):
-            cold = ask(server, STORY + end, cache_prompt=False, **fields)
-            first, warm = ask(server, STORY + end, **fields), ask(server, STORY + end, **fields)
+            cold = server.ask(STORY + end, cache_prompt=False, **fields)
+            first, warm = server.ask(STORY + end, **fields), server.ask(STORY + end, **fields)
             assert cold.text == first.text == warm.text
-            assert cached(warm) == warm.json["usage"]["prompt_tokens"] - 1
+            assert warm.cached_tokens == warm.json["usage"]["prompt_tokens"] - 1
     finally:
         server.stop()
 
@@ -117,14 +107,14 @@ def test_MM_10_more_than_fits_is_served_by_giving_way(tmp_path):
         crowd = [None] * 8
 
         def join(i):
-            crowd[i] = ask(server, prompts[i], **fields[i])
+            crowd[i] = server.ask(prompts[i], **fields[i])
 
         threads = [threading.Thread(target=join, args=(i,)) for i in range(8)]
         [t.start() for t in threads]
         [t.join() for t in threads]
         assert stats(server)["preempted"] > 0, stats(server)
         for i in (0, 3, 7):
-            assert ask(server, prompts[i], **{**fields[i], "cache_prompt": False}).text == crowd[i].text
+            assert server.ask(prompts[i], **{**fields[i], "cache_prompt": False}).text == crowd[i].text
         assert stats(server)["blocks"]["used"] == 0
     finally:
         server.stop()
@@ -151,9 +141,9 @@ def test_a_request_that_takes_too_long_is_408(start):
 
 def test_PC_12_a_short_prompt_first_does_not_stop_later_caching(server):
     server.post("/v1/cache/clear", {})
-    ask(server, "Hi", max_tokens=1)
-    first = ask(server, STORY + "What then?")
-    assert cached(ask(server, STORY + "What then?")) == first.json["usage"]["prompt_tokens"] - 1
+    server.ask("Hi", max_tokens=1)
+    first = server.ask(STORY + "What then?")
+    assert server.ask(STORY + "What then?").cached_tokens == first.json["usage"]["prompt_tokens"] - 1
 
 
 def test_PC_21_a_history_that_lost_text_falls_back_to_where_it_differs(server):

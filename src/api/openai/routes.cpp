@@ -1,6 +1,5 @@
 #include "api/openai/routes.h"
 
-#include <chrono>
 #include <memory>
 #include <random>
 #include <string>
@@ -10,6 +9,7 @@
 #include "api/openai/errors.h"
 #include "api/trace.h"
 #include "base/error.h"
+#include "base/unix_time.h"
 
 namespace penstock::api::openai {
 namespace {
@@ -22,11 +22,6 @@ std::string make_id(const char* prefix) {
   std::string id = prefix;
   for (int i = 0; i < 24; ++i) id += kHex[random() & 15];
   return id;
-}
-
-int64_t unix_seconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
 /// Field names for a header: those that are plain words, joined; at most a few hundred bytes.
@@ -101,7 +96,8 @@ class Surface {
   void start(Decoded decoded, std::unique_ptr<Encoder> encoder, const char* id_prefix,
              std::shared_ptr<http::Exchange> exchange) {
     AnswerOptions options;
-    options.head = {make_id(id_prefix), unix_seconds(), "", decoded.include_usage, std::move(decoded.notes)};
+    options.head = {make_id(id_prefix), base::unix_seconds(), "", decoded.include_usage,
+                    std::move(decoded.notes)};
     decoded.request.id = options.head.id;
     options.stream = decoded.stream;
     options.stream_options = options_.stream;

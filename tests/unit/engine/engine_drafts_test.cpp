@@ -102,7 +102,8 @@ Totals expect_plain_answers(Engine& engine, const std::vector<Job>& jobs, const 
     totals.drafted += got.receipt.drafted;
     totals.accepted += got.receipt.accepted;
   }
-  const Counters c = testing::settled(engine);
+  engine.stop();  // the counters of a step are written after the answers that it ended
+  const Counters c = engine.counters();
   EXPECT_EQ(c.blocks_used, 0u);
   uint64_t drafted = 0, steps = 0, accepted = 0;
   for (const speculate::SourceStats& stats : c.drafts) {
@@ -129,7 +130,7 @@ TEST_P(EngineDraftsTest, NothingOfTheAnswersChanges) {
   const auto engine = drafting_engine(target, twin_of(target, errs_every), use);
   const Totals totals = expect_plain_answers(*engine, random_jobs(40, 78), target);
   EXPECT_GT(totals.accepted, 20);
-  const Counters c = testing::settled(*engine);
+  const Counters c = engine->counters();
   const uint64_t by_lookup = c.drafts[0].drafted, by_model = c.drafts[1].drafted;
   if (use == Use::kModel) {
     EXPECT_EQ(by_lookup, 0u);
@@ -167,7 +168,7 @@ TEST(EngineDrafts, AModelThatFailsCostsNobodyAnAnswer) {
   draft.explode_token = 5;
   const auto engine = drafting_engine(target, draft, Use::kAuto);
   expect_plain_answers(*engine, random_jobs(30, 9), target);
-  EXPECT_GT(testing::settled(*engine).draft_model_failures, 0u);
+  EXPECT_GT(engine->counters().draft_model_failures, 0u);
 }
 
 TEST(EngineDrafts, ALostModelIsOff) {
@@ -176,7 +177,7 @@ TEST(EngineDrafts, ALostModelIsOff) {
   draft.lost_token = 5;
   const auto engine = drafting_engine(target, draft, Use::kModel);
   expect_plain_answers(*engine, random_jobs(30, 10), target);
-  EXPECT_EQ(testing::settled(*engine).draft_model_failures, 1u);
+  EXPECT_EQ(engine->counters().draft_model_failures, 1u);
 }
 
 TEST(EngineDrafts, ARowOfTheModelWithoutLogitsEndsItsProposalsAlone) {
@@ -185,7 +186,7 @@ TEST(EngineDrafts, ARowOfTheModelWithoutLogitsEndsItsProposalsAlone) {
   draft.nan_token = 5;
   const auto engine = drafting_engine(target, draft, Use::kModel);
   expect_plain_answers(*engine, random_jobs(30, 11), target);
-  EXPECT_GT(testing::settled(*engine).draft_model_failures, 0u);
+  EXPECT_GT(engine->counters().draft_model_failures, 0u);
 }
 
 TEST(EngineDrafts, AModelOfFewerTokensProposesForTheOthers) {
