@@ -103,6 +103,23 @@ TEST_P(EngineTest, BC_14_JobsThatJoinAndLeaveLoseNoToken) {
   for (size_t i = 0; i < jobs.size(); ++i) testing::expect_same(Result(*sinks[i]), testing::solo(jobs[i]));
 }
 
+/// Where rows are padded to one length, the long prompt's later chunks are nothing but padding for the short
+/// one.
+TEST_P(EngineTest, BC_03_AShortPromptBesideChunksOfALongOne) {
+  Gate gate;
+  FakeOptions fake;
+  fake.on_step = [&](int32_t) { gate.pass(); };
+  const auto engine = testing::make_engine(GetParam(), fake);
+  const std::vector<Job> jobs = {testing::job_of(10, 12, 3), testing::job_of(4000, 12, 4)};
+  std::vector<std::shared_ptr<Collector>> sinks;
+  for (const Job& job : jobs) engine->submit(job, sinks.emplace_back(std::make_shared<Collector>()));
+  gate.open();
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    EXPECT_EQ(sinks[i]->receipt().max_batch_width, 2) << "they were in a step together";
+    EXPECT_EQ(sinks[i]->ids(), by_hand(jobs[i]));
+  }
+}
+
 TEST_P(EngineTest, BC_18_EachRowHasItsOwnMaxTokens) {
   Gate gate;
   FakeOptions fake;
