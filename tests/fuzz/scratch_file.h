@@ -1,4 +1,5 @@
-// A file that is written again for every input, for readers that map files. Removed at the end. One thread.
+// A file that is written again for every input, for readers of files, and a folder. Removed at the end. One
+// thread.
 #pragma once
 
 #include <filesystem>
@@ -10,11 +11,17 @@
 
 namespace penstock::fuzz {
 
+/// In memory where the system has that: a file that is made safe from a crash costs milliseconds elsewhere.
+inline std::filesystem::path scratch_place() {
+  std::error_code error;
+  const std::filesystem::path memory = "/dev/shm";
+  return std::filesystem::is_directory(memory, error) ? memory : std::filesystem::temp_directory_path();
+}
+
 class ScratchFile {
  public:
   explicit ScratchFile(const std::string& suffix)
-      : path_(std::filesystem::temp_directory_path() /
-              ("penstock-fuzz-" + std::to_string(::getpid()) + suffix)) {}
+      : path_(scratch_place() / ("penstock-fuzz-" + std::to_string(::getpid()) + suffix)) {}
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;
   ~ScratchFile() {
@@ -26,6 +33,25 @@ class ScratchFile {
     std::ofstream file(path_, std::ios::binary | std::ios::trunc);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  const std::filesystem::path path_;
+};
+
+class ScratchFolder {
+ public:
+  explicit ScratchFolder(const std::string& name)
+      : path_(scratch_place() / ("penstock-fuzz-" + std::to_string(::getpid()) + "-" + name)) {
+    std::filesystem::create_directories(path_);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
   const std::filesystem::path& path() const { return path_; }
 
  private:
