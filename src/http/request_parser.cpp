@@ -30,9 +30,11 @@ struct RequestParser::Impl {
 };
 
 RequestParser::RequestParser(const Limits& limits)
-    : max_body_bytes_(limits.max_body_bytes), impl_(std::make_unique<Impl>()) {
-  constexpr size_t kMostHeaderBytes = std::numeric_limits<uint32_t>::max();
-  impl_->parser.header_limit(static_cast<uint32_t>(std::min(limits.max_header_bytes, kMostHeaderBytes)));
+    : max_header_bytes_(limits.max_header_bytes),
+      max_body_bytes_(limits.max_body_bytes),
+      impl_(std::make_unique<Impl>()) {
+  // Counted in parse_head: what the library takes for the size of a head depends on the pieces it comes in.
+  impl_->parser.header_limit(std::numeric_limits<uint32_t>::max());
   // The real limit is set after the head: a body that is too large must not hide the head from the gate. No
   // limit at all (boost::none) would be taken for zero.
   impl_->parser.body_limit(std::numeric_limits<uint64_t>::max());
@@ -73,10 +75,12 @@ RequestParser::State RequestParser::parse_head(std::string_view input, size_t& u
     const size_t taken = impl_->parser.put({input.data(), input.size()}, ec);
     input.remove_prefix(taken);
     used_bytes += taken;
-    if (ec == beast::error::need_more) return State::kNeedMore;
-    if (ec == beast::error::header_limit) {
+    header_bytes_ += taken;
+    const bool needs_more = ec == beast::error::need_more;
+    if (header_bytes_ + (needs_more ? input.size() : 0) > max_header_bytes_) {
       return fail(431, Code::kTooLarge, "expected request headers within the size limit; got more");
     }
+    if (needs_more) return State::kNeedMore;
     if (ec) return fail(400, Code::kInvalidRequest, "expected an HTTP/1.1 request; got " + ec.message());
   }
   return take_head();

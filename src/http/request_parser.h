@@ -56,11 +56,12 @@ class RequestParser {
   State take_head();
   State take_target(std::string_view target);
 
-  const size_t max_body_bytes_;
+  const size_t max_header_bytes_, max_body_bytes_;
   std::unique_ptr<Impl> impl_;
   std::optional<Refusal> refusal_;
   Request request_;
   std::string raw_path_;
+  size_t header_bytes_ = 0;
   bool http11_ = true, keep_alive_ = false, expects_continue_ = false;
 };
 

@@ -1,5 +1,6 @@
 // Requests and their answers: framing, pipelining, methods, errors in the envelope.
 #include "base/json.h"
+#include "http/request_parser.h"
 #include "unit/http/fixture.h"
 
 namespace penstock::http::test {
@@ -243,6 +244,29 @@ TEST_F(RequestTest, OversizeHeadersAre431) {
   RawClient endless(server_->port());
   endless.try_send("GET /" + std::string(200000, 'x'));
   EXPECT_TRUE(has_status(endless.read_response(), 431));
+}
+
+/// The size of a head is that of its bytes, whatever the pieces they come in.
+TEST(RequestParser, TheLimitOfAHeadIsTheSameInPieces) {
+  Limits limits;
+  limits.max_header_bytes = 1024;
+  for (const size_t over : {0, 1, 12}) {
+    const std::string front = "POST / HTTP/1.1\r\nHost: a\r\nX: ", end = "\r\n\r\n";
+    const std::string head = front + std::string(1024 + over - front.size() - end.size(), 'x') + end;
+    for (const size_t piece : {head.size(), size_t{500}, size_t{6}, size_t{1}}) {
+      RequestParser parser(limits);
+      auto state = RequestParser::State::kNeedMore;
+      std::string input;
+      for (size_t at = 0; at < head.size() && state == RequestParser::State::kNeedMore; at += piece) {
+        size_t used_bytes = 0;
+        input += head.substr(at, piece);
+        state = parser.parse_head(input, used_bytes);
+        input.erase(0, used_bytes);
+      }
+      EXPECT_EQ(state, over == 0 ? RequestParser::State::kDone : RequestParser::State::kFailed)
+          << over << " bytes too many in pieces of " << piece;
+    }
+  }
 }
 
 TEST_F(RequestTest, ErrorsOfHandlersBecomeTheirEnvelope) {
