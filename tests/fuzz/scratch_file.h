@@ -11,17 +11,19 @@
 
 namespace penstock::fuzz {
 
-/// In memory where the system has that: a file that is made safe from a crash costs milliseconds elsewhere.
-inline std::filesystem::path scratch_place() {
+/// This process's own path. In memory where the system has that: a file that is made safe from a crash costs
+/// milliseconds elsewhere.
+inline std::filesystem::path scratch_path(const std::string& suffix) {
   std::error_code error;
   const std::filesystem::path memory = "/dev/shm";
-  return std::filesystem::is_directory(memory, error) ? memory : std::filesystem::temp_directory_path();
+  const bool has_memory = std::filesystem::is_directory(memory, error);
+  return (has_memory ? memory : std::filesystem::temp_directory_path()) /
+         ("penstock-fuzz-" + std::to_string(::getpid()) + suffix);
 }
 
 class ScratchFile {
  public:
-  explicit ScratchFile(const std::string& suffix)
-      : path_(scratch_place() / ("penstock-fuzz-" + std::to_string(::getpid()) + suffix)) {}
+  explicit ScratchFile(const std::string& suffix) : path_(scratch_path(suffix)) {}
   ScratchFile(const ScratchFile&) = delete;
   ScratchFile& operator=(const ScratchFile&) = delete;
   ~ScratchFile() {
@@ -41,8 +43,7 @@ class ScratchFile {
 
 class ScratchFolder {
  public:
-  explicit ScratchFolder(const std::string& name)
-      : path_(scratch_place() / ("penstock-fuzz-" + std::to_string(::getpid()) + "-" + name)) {
+  explicit ScratchFolder(const std::string& name) : path_(scratch_path("-" + name)) {
     std::filesystem::create_directories(path_);
   }
   ScratchFolder(const ScratchFolder&) = delete;
