@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <random>
 
+#include "api/body.h"
+#include "api/error_shape.h"
 #include "api/health.h"
-#include "api/openai/errors.h"
-#include "base/error.h"
-#include "base/json.h"
+#include "api/surface.h"
 
 namespace penstock::api {
 namespace {
@@ -34,14 +33,6 @@ std::string host_name(std::string_view host) {
   std::string name(host);
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   return name;
-}
-
-http::Response forbidden(const std::string& message) {
-  const base::Error error(base::Code::kInvalidRequest, message);
-  base::Json body = openai::error_envelope(error);
-  body["error"]["type"] = "permission_error";
-  body["error"]["code"] = "host_not_trusted";
-  return http::json_response(403, body);
 }
 
 }  // namespace
@@ -83,16 +74,20 @@ bool Access::is_trusted_host(std::string_view host) const {
 
 std::optional<http::Response> Access::refuse(const http::Request& request) const {
   if (options_.checks_host && !is_trusted_host(request.header("host"))) {
-    return forbidden(
-        "[api.access] expected a Host that is an address, localhost or one of --trusted-hosts; got " +
-        std::string(request.header("host")));
+    return error_response(
+        CodedError(
+            base::Code::kForbidden, "host_not_trusted",
+            "[api.access] expected a Host that is an address, localhost or one of --trusted-hosts; got " +
+                std::string(request.header("host"))),
+        request.path);
   }
   // A browser's preflight carries no key; it learns nothing but the CORS headers.
   if (options_.api_key.empty() || request.method == "OPTIONS" || is_probe(request.path)) return std::nullopt;
   if (has_key(request)) return std::nullopt;
-  http::Response response = openai::error_response(
+  http::Response response = error_response(
       base::Error(base::Code::kUnauthorized,
-                  "[api.access] expected the API key as Authorization: Bearer KEY; got none or another"));
+                  "[api.access] expected the API key as Authorization: Bearer KEY; got none or another"),
+      request.path);
   response.headers.push_back({"WWW-Authenticate", "Bearer"});
   return response;
 }
@@ -125,11 +120,7 @@ std::string request_id(const http::Request& request) {
                            std::string_view("-_.:").find(static_cast<char>(c)) != std::string_view::npos);
       });
   if (is_fit) return std::string(given);
-  static thread_local std::mt19937_64 random(std::random_device{}());
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string id = "req_";
-  for (int i = 0; i < 24; ++i) id += kHex[random() & 15];
-  return id;
+  return make_id("req_");
 }
 
 }  // namespace penstock::api

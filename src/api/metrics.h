@@ -8,14 +8,14 @@
 #include <cstdint>
 #include <string>
 
-#include "api/openai/routes.h"
+#include "api/surface.h"
 #include "serve/service.h"
 
 namespace penstock::api {
 
 /// Thread-safe; one per server.
 struct Meters {
-  openai::Ignored ignored;
+  Ignored ignored;
   std::array<std::atomic<uint64_t>, 6> responses_by_class = {};  // [status / 100]
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 

@@ -3,8 +3,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "api/error_shape.h"
 #include "api/health.h"
-#include "api/openai/errors.h"
 #include "api/routes.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -81,8 +81,8 @@ http::ServerOptions ApiServer::options(const config::Settings& settings) {
   http::ServerOptions options = addresses_of(settings);
   options.limits = limits_of(settings);
   options.io_threads = static_cast<int>(settings.io_threads);
-  options.error_response = [](const Error& error, const http::Request&) {
-    return openai::error_response(error);
+  options.error_response = [](const Error& error, const http::Request& request) {
+    return error_response(error, request.path);
   };
   options.decorate = [this](const http::Request& request, http::Response& response) {
     decorate(request, response);
@@ -94,8 +94,9 @@ http::ServerOptions ApiServer::options(const config::Settings& settings) {
 std::optional<http::Response> ApiServer::gate(const http::Request& request) const {
   if (auto refused = access_.refuse(request)) return refused;
   if (service_.state() != serve::State::kStopping || is_probe(request.path)) return std::nullopt;
-  return openai::error_response(
-      Error(Code::kUnavailable, "[api.server] expected a running server; got one that is about to stop"));
+  return error_response(
+      Error(Code::kUnavailable, "[api.server] expected a running server; got one that is about to stop"),
+      request.path);
 }
 
 void ApiServer::decorate(const http::Request& request, http::Response& response) {

@@ -7,6 +7,7 @@ std::string_view name(Code code) {
     case Code::kInvalidRequest: return "invalid_request";
     case Code::kContextLength: return "context_length_exceeded";
     case Code::kUnauthorized: return "unauthorized";
+    case Code::kForbidden: return "forbidden";
     case Code::kNotFound: return "not_found";
     case Code::kMethodNotAllowed: return "method_not_allowed";
     case Code::kTooLarge: return "too_large";

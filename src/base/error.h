@@ -12,6 +12,7 @@ enum class Code {
   kInvalidRequest,    // the caller's input is wrong
   kContextLength,     // the prompt does not fit the model's context
   kUnauthorized,      // no key, or a wrong one
+  kForbidden,         // known, and not allowed to
   kNotFound,          // a model, file or route that is not there
   kMethodNotAllowed,  // the route exists, the method does not
   kTooLarge,          // over a configured size

@@ -16,6 +16,8 @@ int status_of(base::Code code) {
       return 400;
     case base::Code::kUnauthorized:
       return 401;
+    case base::Code::kForbidden:
+      return 403;
     case base::Code::kNotFound:
       return 404;
     case base::Code::kMethodNotAllowed:

@@ -4,7 +4,9 @@
 #include <limits>
 
 #include "api/admin/body.h"
+#include "api/body.h"
 #include "api/openai/decode.h"
+#include "api/reader.h"
 #include "base/json_reader.h"
 #include "chat/message.h"
 #include "fuzz/target.h"
@@ -44,12 +46,12 @@ void use(const api::openai::Decoded& decoded) {
 void decode(uint8_t surface, const http::Request& request) {
   switch (surface % 4) {
     case 0:
-      return use(api::openai::decode_chat(api::openai::parse_body(request)));
+      return use(api::openai::decode_chat(api::parse_body(request)));
     case 1:
-      return use(api::openai::decode_completion(api::openai::parse_body(request)));
+      return use(api::openai::decode_completion(api::parse_body(request)));
     case 2: {
       const Json body = api::admin::read_body(request, {"model", "pin", "timeout_ms"});
-      const api::openai::Reader reader(body);
+      const api::Reader reader(body);
       reader.string("model");
       reader.boolean("pin");
       reader.integer("timeout_ms", 0, 86'400'000);

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <string>
 
-#include "api/openai/decode.h"
+#include "api/body.h"
 #include "base/error.h"
 
 namespace penstock::api::admin {
 
 base::Json read_body(const http::Request& request, std::initializer_list<std::string_view> names) {
   if (request.body.empty()) return base::Json::object();
-  base::Json body = openai::parse_body(request);
+  base::Json body = parse_body(request);
   for (const auto& [name, value] : body.items()) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     std::string known;

@@ -10,7 +10,7 @@
 namespace penstock::api::admin {
 
 /// The object, empty for an empty body. Throws Error(kInvalidRequest) with the name for one that is not in
-/// `names`, and as openai::parse_body does.
+/// `names`, and as parse_body does.
 base::Json read_body(const http::Request& request, std::initializer_list<std::string_view> names);
 
 }  // namespace penstock::api::admin

@@ -2,7 +2,7 @@
 
 #include "api/admin/body.h"
 #include "api/admin/routes.h"
-#include "api/openai/reader.h"
+#include "api/reader.h"
 #include "base/json.h"
 
 namespace penstock::api::admin {
@@ -20,7 +20,7 @@ void answer(const serve::Service& service, const Exchange& exchange) {
 
 int64_t timeout_of(const http::Request& request) {
   const base::Json body = read_body(request, {"timeout_ms"});
-  return openai::Reader(body).integer("timeout_ms", 0, kMaxTimeoutMs).value_or(0);
+  return Reader(body).integer("timeout_ms", 0, kMaxTimeoutMs).value_or(0);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include "api/admin/body.h"
 #include "api/admin/routes.h"
-#include "api/openai/reader.h"
+#include "api/reader.h"
 #include "base/json.h"
 
 namespace penstock::api::admin {
@@ -16,7 +16,7 @@ struct Order {
 };
 
 Order read_order(serve::Service& service, const base::Json& body) {
-  const openai::Reader reader(body);
+  const Reader reader(body);
   const auto name = reader.string("model");
   if (!name) {
     throw base::Error(base::Code::kInvalidRequest, "[api.models] expected the name of a model; got none",

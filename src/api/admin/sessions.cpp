@@ -2,7 +2,7 @@
 
 #include "api/admin/body.h"
 #include "api/admin/routes.h"
-#include "api/openai/reader.h"
+#include "api/reader.h"
 #include "base/json.h"
 
 namespace penstock::api::admin {
@@ -78,7 +78,7 @@ void add_session_routes(http::Router& router, serve::Service& service) {
   router.add("POST", "/v1/sessions/{id}/pin",
              guarded([&service](const http::Request& request, const Exchange& exchange) {
                const Json body = read_body(request, {"ttl_ms"});
-               const int64_t ttl = openai::Reader(body).integer("ttl_ms", 1, kMaxTtlMs).value_or(kDayMs);
+               const int64_t ttl = Reader(body).integer("ttl_ms", 1, kMaxTtlMs).value_or(kDayMs);
                service.sessions().pin(id_of(request), ttl, answer(exchange));
              }));
   router.add("POST", "/v1/sessions/{id}/unpin",

@@ -88,7 +88,7 @@ void read_template_fields(const Reader& reader, chat::Conversation& conversation
 void check_modalities(const Reader& reader) {
   const Json* modalities = reader.find("modalities");
   if (modalities == nullptr || *modalities == Json::array({"text"})) return;
-  throw Error(Code::kUnsupported, "[openai.decode] expected modalities [\"text\"]; got " + shown(*modalities),
+  throw Error(Code::kUnsupported, "[api.decode] expected modalities [\"text\"]; got " + shown(*modalities),
               "modalities");
 }
 

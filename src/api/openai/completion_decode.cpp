@@ -44,7 +44,7 @@ chat::Completion decode_prompts(const Reader& reader) {
 /// Fields whose neutral value is honoured and whose others are not built.
 void check_unbuilt(const Reader& reader, int32_t n) {
   const auto refuse = [](const std::string& name) {
-    throw Error(Code::kUnsupported, "[openai.decode] expected no " + name + ": it is not built yet", name);
+    throw Error(Code::kUnsupported, "[api.decode] expected no " + name + ": it is not built yet", name);
   };
   if (reader.boolean("echo").value_or(false)) refuse("echo");
   if (!reader.string("suffix").value_or("").empty()) refuse("suffix");

@@ -5,8 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "api/openai/errors.h"
-#include "base/json_reader.h"
+#include "base/error.h"
 
 namespace penstock::api::openai {
 namespace {
@@ -14,18 +13,8 @@ namespace {
 using base::Code;
 using base::Json;
 
-constexpr int kMaxDepth = 128;
-constexpr size_t kMaxValues = 1'000'000;  // more would hold up the io thread, which reads them
 constexpr size_t kMaxStops = 16;
 constexpr int64_t kMaxChoices = 8;
-
-/// "application/json; charset=utf-8" and "application/x+json" are JSON.
-bool is_json_type(std::string_view content_type) {
-  std::string type(content_type.substr(0, content_type.find(';')));
-  type.erase(type.find_last_not_of(" \t") + 1);
-  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
-  return type.empty() || type == "application/json" || type.ends_with("+json");
-}
 
 std::optional<uint64_t> read_seed(const Reader& reader) {
   const Json* value = reader.find("seed");
@@ -143,37 +132,14 @@ void read_response_format(const Reader& reader) {
   const auto type = Reader(*format, "response_format.").string("type");
   if (type == "text") return;
   if (type == "json_object" || type == "json_schema") {
-    throw base::Error(
-        Code::kUnsupported,
-        "[openai.decode] expected response_format.type \"text\"; " + *type + " is not built yet",
-        "response_format");
+    throw base::Error(Code::kUnsupported,
+                      "[api.decode] expected response_format.type \"text\"; " + *type + " is not built yet",
+                      "response_format");
   }
   reader.reject("response_format", "an object whose type is text, json_object or json_schema");
 }
 
 }  // namespace
-
-Json parse_body(const http::Request& request) {
-  const auto invalid = [](const std::string& message) {
-    return CodedError(Code::kInvalidRequest, "invalid_json", "[openai.body] " + message);
-  };
-  if (const std::string_view type = request.header("content-type"); !is_json_type(type))
-    throw invalid("expected Content-Type: application/json; got " + std::string(type.substr(0, 100)));
-  if (request.body.empty()) throw invalid("expected a JSON object as the body; got an empty body");
-  if (base::is_nested_deeper(request.body, kMaxDepth)) {
-    throw CodedError(
-        Code::kInvalidRequest, "request_body_too_deep",
-        "[openai.body] expected JSON nested at most " + std::to_string(kMaxDepth) + " levels; got more");
-  }
-  try {
-    Json body = base::read_json(request.body, "the body", {.depth = kMaxDepth, .values = kMaxValues});
-    if (!body.is_object()) throw invalid("expected a JSON object as the body; got " + shown(body));
-    return body;
-  } catch (const base::Error& error) {
-    if (error.code() != Code::kInvalidRequest || dynamic_cast<const CodedError*>(&error) != nullptr) throw;
-    throw invalid(std::string(error.text()));
-  }
-}
 
 void read_shared(const Reader& reader, Decoded& out) {
   chat::Request& request = out.request;

@@ -5,10 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "api/openai/reader.h"
+#include "api/reader.h"
 #include "base/json.h"
 #include "chat/request.h"
-#include "http/message.h"
 
 namespace penstock::api::openai {
 
@@ -20,10 +19,6 @@ struct Decoded {
   std::vector<std::string> ignored;  // names that nothing here knows
   std::vector<std::string> notes;    // what the client should know of how it was read
 };
-
-/// The body as an object. Throws CodedError: "invalid_json" for a wrong content type, an empty or malformed
-/// body, "request_body_too_deep" for one nested too deeply.
-base::Json parse_body(const http::Request& request);
 
 /// POST /v1/chat/completions.
 Decoded decode_chat(const base::Json& body);

@@ -1,7 +1,10 @@
 #include "api/openai/errors.h"
 
 #include <array>
+#include <string>
 #include <string_view>
+
+#include "api/body.h"
 
 namespace penstock::api::openai {
 namespace {
@@ -20,6 +23,7 @@ constexpr std::array kRows = {
     Row{Code::kInvalidRequest, 400, "invalid_request_error", "invalid_request"},
     Row{Code::kContextLength, 400, "invalid_request_error", "context_length_exceeded"},
     Row{Code::kUnauthorized, 401, "authentication_error", "invalid_api_key"},
+    Row{Code::kForbidden, 403, "permission_error", "permission_denied"},
     Row{Code::kNotFound, 404, "not_found_error", "not_found"},
     Row{Code::kMethodNotAllowed, 405, "invalid_request_error", "method_not_allowed"},
     Row{Code::kTooLarge, 413, "invalid_request_error", "request_too_large"},

@@ -1,30 +1,13 @@
-// The three sets of request fields of each endpoint: honoured, accepted because they cannot change the
-// output, refused. A name in none of them is let through and reported. docs/reference/openai.md lists the
-// same sets, and a test compares the two.
+// The fields of each endpoint of the OpenAI surface (api/fields.h); docs/reference/openai.md lists the same.
 #pragma once
 
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "base/json.h"
+#include "api/fields.h"
 
 namespace penstock::api::openai {
 
-enum class FieldSet { kHonoured, kAccepted, kRefused };
-
-struct Field {
-  std::string_view name;
-  FieldSet set;
-  std::string_view instead = {};  // of a refused field: what does the same here
-};
-
 std::span<const Field> chat_fields();        // POST /v1/chat/completions
 std::span<const Field> completion_fields();  // POST /v1/completions
-
-/// Names of `body` that are in no set, in its order. A refused name with a value (not null) throws
-/// Error(kUnsupported) that names it.
-std::vector<std::string> unknown_fields(const base::Json& body, std::span<const Field> fields);
 
 }  // namespace penstock::api::openai

@@ -29,7 +29,7 @@ chat::Part decode_part(const Json& value, const std::string& path) {
   }
   if (std::find(kMediaParts.begin(), kMediaParts.end(), type) != kMediaParts.end()) {
     throw Error(Code::kUnsupported,
-                "[openai.decode] expected text content: this model reads no " + type + " parts", path);
+                "[api.decode] expected text content: this model reads no " + type + " parts", path);
   }
   part.reject("type", "text, image_url, input_audio or file");
 }

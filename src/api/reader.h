@@ -10,7 +10,7 @@
 
 #include "base/json.h"
 
-namespace penstock::api::openai {
+namespace penstock::api {
 
 class Reader {
  public:
@@ -39,4 +39,4 @@ class Reader {
 /// A value as it is shown in an error, cut to a readable length.
 std::string shown(const base::Json& value);
 
-}  // namespace penstock::api::openai
+}  // namespace penstock::api

@@ -1,11 +1,11 @@
-#include "api/openai/reader.h"
+#include "api/reader.h"
 
 #include <cmath>
 #include <utility>
 
 #include "base/error.h"
 
-namespace penstock::api::openai {
+namespace penstock::api {
 namespace {
 
 using base::Code;
@@ -29,7 +29,7 @@ Reader::Reader(const Json& object, std::string path) : object_(&object), path_(s
   if (object.is_object()) return;
   std::string name = path_.empty() ? "the body" : path_.substr(0, path_.size() - 1);
   throw Error(Code::kInvalidRequest,
-              "[openai.decode] expected " + name + " to be an object; got " + shown(object),
+              "[api.decode] expected " + name + " to be an object; got " + shown(object),
               path_.empty() ? "" : name);
 }
 
@@ -41,7 +41,7 @@ const Json* Reader::find(std::string_view name) const {
 void Reader::reject(std::string_view name, const std::string& expected) const {
   const Json* value = find(name);
   throw Error(Code::kInvalidRequest,
-              "[openai.decode] expected " + path(name) + " to be " + expected + "; got " +
+              "[api.decode] expected " + path(name) + " to be " + expected + "; got " +
                   (value == nullptr ? "nothing" : shown(*value)),
               path(name));
 }
@@ -82,4 +82,4 @@ std::optional<int64_t> Reader::integer(std::string_view name, int64_t min, int64
   return value->get<int64_t>();
 }
 
-}  // namespace penstock::api::openai
+}  // namespace penstock::api
