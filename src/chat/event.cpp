@@ -3,7 +3,15 @@
 namespace penstock::chat {
 
 std::string_view name(FinishReason reason) {
-  return reason == FinishReason::kStop ? "stop" : "length";
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kToolCalls:
+      return "tool_calls";
+  }
+  return "stop";
 }
 
 }  // namespace penstock::chat

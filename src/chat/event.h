@@ -1,5 +1,6 @@
-// The one stream that answers a request: started, text, finish per choice, done; or a failure, which is then
-// the last event. Plain data; the API surfaces encode it.
+// The one stream that answers a request: started, then of each choice its reasoning, text and tool calls as
+// they come and its finish, then done; or a failure, which is then the last event. Plain data; the API
+// surfaces encode it.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,35 @@ struct TextDelta {
   std::vector<TokenLogprob> logprobs;
 };
 
-enum class FinishReason { kStop, kLength };
+/// What one choice thinks before it answers, valid UTF-8; logprobs as of TextDelta.
+struct ReasoningDelta {
+  int32_t choice = 0;
+  std::string text;
+  std::vector<TokenLogprob> logprobs;
+};
+
+/// Call number `call` of a choice, counted from 0, begins. One call is written at a time.
+struct ToolCallStarted {
+  int32_t choice = 0, call = 0;
+  std::string id;  // unique
+  bool is_own_id =
+      false;  // that the model wrote; before others a surface puts its prefix ("call_", "toolu_")
+  std::string name;
+};
+
+/// The next part of a call's arguments: all parts joined are one JSON object, if the call is finished.
+struct ToolCallDelta {
+  int32_t choice = 0, call = 0;
+  std::string arguments;
+};
+
+/// The call is complete. One that max_tokens or a stop cut has no such event.
+struct ToolCallFinished {
+  int32_t choice = 0, call = 0;
+};
+
+/// kToolCalls: the answer ended by itself and has a complete call.
+enum class FinishReason { kStop, kLength, kToolCalls };
 
 struct Finished {
   int32_t choice = 0;
@@ -46,6 +75,7 @@ struct Usage {
   int32_t prompt_tokens = 0;      // over all prompts, each counted once
   int32_t completion_tokens = 0;  // over all choices, up to the stop
   int32_t cached_tokens = 0;
+  int32_t reasoning_tokens = 0;  // of the completion tokens
 };
 
 /// How the request was served.
@@ -72,7 +102,8 @@ struct Failure {
   base::Error error;
 };
 
-using Event = std::variant<Started, TextDelta, Finished, Done, Failure>;
+using Event = std::variant<Started, TextDelta, ReasoningDelta, ToolCallStarted, ToolCallDelta,
+                           ToolCallFinished, Finished, Done, Failure>;
 
 /// Receives the events of one request, in order, one call at a time, on threads of serve. Must not block.
 class EventSink {
@@ -81,6 +112,6 @@ class EventSink {
   virtual void on_event(Event event) = 0;
 };
 
-std::string_view name(FinishReason reason);  // "stop", "length"
+std::string_view name(FinishReason reason);  // "stop", "length", "tool_calls"
 
 }  // namespace penstock::chat

@@ -26,9 +26,10 @@ struct Sampling {
 /// A conversation, rendered by the model's chat template.
 struct Conversation {
   std::vector<Message> messages;
-  base::Json tools;            // array in the client's order, or null
-  base::Json tool_choice;      // "none", "auto", "required", {"type": "function", ...}, or null
-  base::Json template_kwargs;  // object: variables of the template's own, or null
+  base::Json tools;                 // array in the client's order, or null
+  bool parallel_tool_calls = true;  // false: the answer ends with its first call
+  base::Json tool_choice;           // "none", "auto", "required", {"type": "function", ...}, or null
+  base::Json template_kwargs;       // object: variables of the template's own, or null
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the answer goes on where the last message stops
 };

@@ -143,6 +143,8 @@ pool::LoadOptions load_options(const config::Settings& settings, const store::Lo
   options.cpu_instructions = settings.cpu_instructions;
   options.exact = settings.exact;
   options.kv_format = ops::kv_format_named(settings.kv_format);
+  options.tool_format = settings.tool_format;
+  options.reasoning_format = settings.reasoning_format;
   options.threads = static_cast<int32_t>(settings.threads);
   options.max_seqs = static_cast<int32_t>(settings.max_num_seqs);
   options.max_queue = static_cast<int32_t>(settings.max_queue);

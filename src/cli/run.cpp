@@ -30,6 +30,8 @@ class Printer : public chat::EventSink {
     if (const auto* delta = std::get_if<chat::TextDelta>(&event)) {
       answer_ += delta->text;
       std::cout << delta->text << std::flush;
+    } else if (const auto* reasoning = std::get_if<chat::ReasoningDelta>(&event)) {
+      std::cout << reasoning->text << std::flush;
     } else if (const auto* failure = std::get_if<chat::Failure>(&event)) {
       error_ = failure->error;
       ended_ = true;

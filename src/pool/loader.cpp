@@ -198,8 +198,7 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   model->context_length = loaded.context_length;
   model->stop_ids = text.stop_ids;
   model->defaults = combine(defaults_sources(options, text.defaults));
-  model->codec = text.codec;
-  model->guard = std::make_shared<text::ControlGuard>(*text.codec);
+  set_codec(*model, text.codec, options.tool_format, options.reasoning_format);
   model->memory = loaded.memory;
   resident->reservation = std::move(loaded.reservation);
   resident->draft_reservation = std::move(loaded.draft_reservation);

@@ -22,7 +22,8 @@ struct LoadOptions {
   std::string cpu_instructions = "auto";
   bool exact = false;
   ops::KvFormat kv_format = ops::KvFormat::kPlain;
-  int32_t threads = 0;  // 0: as many as the process may use
+  std::string tool_format = "auto", reasoning_format = "auto";  // names of formats
+  int32_t threads = 0;                                          // 0: as many as the process may use
   int32_t max_seqs = 16;
   int32_t max_queue = 256;
   bool prefix_cache = true;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/generator.h"
+#include "formats/format.h"
 #include "pool/generation_defaults.h"
 #include "text/codec.h"
 #include "text/control_guard.h"
@@ -41,9 +42,16 @@ struct Model {
   std::vector<int32_t> stop_ids;
   GenerationDefaults defaults;  // absent where nobody says: kBuiltInDefaults
   std::shared_ptr<text::Codec> codec;
+  formats::OutputFormat output;                     // what it writes calls and reasoning in
+  std::vector<int32_t> spelled_tokens;              // control tokens that the parser of that must see
   std::shared_ptr<const text::ControlGuard> guard;  // of the codec's vocabulary
   std::shared_ptr<engine::Generator> generator;
 };
+
+/// Gives the model its text side: codec, guard, and the formats of its output, which are those of its chat
+/// template unless they are named. Throws Error(kInvalidRequest) for a name that is none.
+void set_codec(Model& model, std::shared_ptr<text::Codec> codec, const std::string& tool_format,
+               const std::string& reasoning_format);
 
 /// Models that this process has loaded. Any thread.
 inline std::atomic<uint64_t> n_models_loaded = 0;

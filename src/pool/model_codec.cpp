@@ -15,9 +15,9 @@ std::string ModelCodec::render(const base::Json& context) const {
   return has_tools && with_tools_ ? with_tools_->render(context) : plain_->render(context);
 }
 
-const std::string& ModelCodec::template_source() const {
-  static const std::string kNone;
-  return plain_ ? plain_->source() : kNone;
+std::string_view ModelCodec::template_source() const {
+  if (with_tools_) return with_tools_->source();
+  return plain_ ? std::string_view(plain_->source()) : std::string_view();
 }
 
 }  // namespace penstock::pool

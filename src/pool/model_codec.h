@@ -33,10 +33,10 @@ class ModelCodec : public text::Codec {
   text::LeadingSpace leading_space() const override { return tokenizer_.leading_space(); }
   int32_t vocab_size() const override { return tokenizer_.vocab_size(); }
   bool has_template() const override { return plain_.has_value(); }
+  std::string_view template_source() const override;
   std::string render(const base::Json& context) const override;
 
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
-  const std::string& template_source() const;
 
  private:
   text::Tokenizer tokenizer_;

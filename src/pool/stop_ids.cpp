@@ -34,7 +34,7 @@ void add_source(const StopIdSource& source, const text::Tokenizer& tokenizer, st
 }  // namespace
 
 StopIds collect_stop_ids(const std::vector<StopIdSource>& sources, const text::Tokenizer& tokenizer,
-                         const std::string& template_source) {
+                         std::string_view template_source) {
   StopIds result;
   std::set<int32_t> ids;
   for (const StopIdSource& source : sources) add_source(source, tokenizer, ids, result.warnings);

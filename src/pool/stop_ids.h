@@ -26,6 +26,6 @@ struct StopIds {
 /// source is trusted. `template_source` adds well-known turn enders that are both in the vocabulary and
 /// written by the template.
 StopIds collect_stop_ids(const std::vector<StopIdSource>& sources, const text::Tokenizer& tokenizer,
-                         const std::string& template_source);
+                         std::string_view template_source);
 
 }  // namespace penstock::pool

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "serve/jobs.h"
+#include "serve/prompt.h"
 
 namespace penstock::serve {
 
@@ -61,13 +61,26 @@ void Generation::prepare_and_submit() {
   schedule_locked();
 }
 
-void Generation::make_slots(size_t count) {
+/// A raw completion is text as it is; a conversation's answer is read in the model's formats.
+ChoiceOptions Generation::choice_options(size_t index, bool in_reasoning) const {
+  ChoiceOptions options{static_cast<int32_t>(index), request_.stop, request_.logprobs, false};
   const auto* conversation = std::get_if<chat::Conversation>(&request_.input);
-  const bool at_text_start = conversation != nullptr && !conversation->continue_final_message;
-  std::vector<Slot> slots(count);
-  for (size_t i = 0; i < count; ++i) {
-    slots[i].choice.emplace(*model_->codec, ChoiceOptions{static_cast<int32_t>(i), request_.stop,
-                                                          request_.logprobs, at_text_start});
+  if (conversation == nullptr) return options;
+  options.at_text_start = !conversation->continue_final_message;
+  options.parallel_calls = conversation->parallel_tool_calls;
+  formats::ParserOptions parser;
+  if (shows_tools(*conversation)) parser.tools = &conversation->tools;
+  parser.in_reasoning = in_reasoning;
+  options.parser = formats::make_parser(model_->output, parser);
+  if (options.parser != nullptr) options.spelled_tokens = model_->spelled_tokens;
+  return options;
+}
+
+void Generation::make_slots(const Prepared& prepared) {
+  std::vector<Slot> slots(prepared.prompts.size() * static_cast<size_t>(request_.n));
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const auto& prompt = prepared.prompts[i / static_cast<size_t>(request_.n)];
+    slots[i].choice.emplace(*model_->codec, choice_options(i, prompt.in_reasoning));
   }
   const std::lock_guard lock(mutex_);
   slots_ = std::move(slots);
@@ -75,10 +88,10 @@ void Generation::make_slots(size_t count) {
 
 void Generation::submit() {
   const pool::Model& model = *model_;
-  Prepared prepared = prepare(request_, model, *model.guard);
+  Prepared prepared = prepare(request_, model);
   usage_.prompt_tokens = prepared.prompt_tokens;
   receipt_.max_tokens = prepared.max_tokens;
-  make_slots(prepared.prompts.size() * static_cast<size_t>(request_.n));
+  make_slots(prepared);
   if (!request_.serving.session.empty()) {
     session_tokens_ = prepared.prompts.front().job.prompt;
     cache_salt_ = prepared.prompts.front().job.cache_salt;
@@ -227,8 +240,9 @@ void Generation::process(size_t index, const std::optional<engine::Receipt>& rec
     for (const engine::Token& token : slot.taken) session_tokens_.push_back(token.id);
   }
   if (!is_muted()) {
-    if (auto delta = slot.choice->push(slot.taken)) emit(std::move(*delta));
-    if (slot.choice->matched() != nullptr && !slot.stop_sent) {
+    slot.choice->push(slot.taken, events_);
+    emit_all();
+    if (slot.choice->is_over() && !slot.stop_sent) {
       slot.stop_sent = true;
       if (!receipt) model_->generator->cancel(*slot.job);
     }
@@ -255,7 +269,6 @@ void Generation::note(size_t index, const engine::Receipt& receipt) {
 
 void Generation::finish_choice(size_t index, const engine::Receipt& receipt) {
   Choice& choice = *slots_[index].choice;
-  const std::string* matched = choice.matched();
   if (receipt.finish == engine::Finish::kFailed) {
     return fail(Error(Code::kInternal, "[serve.generation] expected an answer; got " + receipt.error),
                 Tally::End::kFailed);
@@ -266,15 +279,19 @@ void Generation::finish_choice(size_t index, const engine::Receipt& receipt) {
                                   std::to_string(receipt.completion_tokens) + " tokens of it"),
         Tally::End::kFailed);
   }
-  if (receipt.finish == engine::Finish::kCancelled && matched == nullptr) {
+  if (receipt.finish == engine::Finish::kCancelled && !choice.is_over()) {
     return fail(Error(Code::kUnavailable, "[serve.generation] expected an answer; got a server that stops"),
                 Tally::End::kCancelled);
   }
-  if (auto delta = choice.finish()) emit(std::move(*delta));
-  const bool is_length = matched == nullptr && receipt.finish == engine::Finish::kLength;
+  choice.finish(events_);
+  emit_all();
+  const bool is_length = !choice.is_over() && receipt.finish == engine::Finish::kLength;
   cut_ = cut_ || is_length;
+  const std::string* matched = choice.matched();
   emit(chat::Finished{static_cast<int32_t>(index),
-                      is_length ? chat::FinishReason::kLength : chat::FinishReason::kStop,
+                      is_length           ? chat::FinishReason::kLength
+                      : choice.has_call() ? chat::FinishReason::kToolCalls
+                                          : chat::FinishReason::kStop,
                       matched == nullptr ? "" : *matched});
 }
 
@@ -300,6 +317,11 @@ void Generation::emit(chat::Event event) {
     cancel(Why::kCaller);
   }
   if (is_last) sink_.reset();
+}
+
+void Generation::emit_all() {
+  for (chat::Event& event : events_) emit(std::move(event));
+  events_.clear();
 }
 
 Outcome Generation::outcome() const {
@@ -357,7 +379,10 @@ void Generation::note_session() {
 void Generation::end_if_closed() {
   if (ended_ || open_ > 0) return;
   ended_ = true;
-  for (const Slot& slot : slots_) usage_.completion_tokens += slot.choice->completion_tokens();
+  for (const Slot& slot : slots_) {
+    usage_.completion_tokens += slot.choice->completion_tokens();
+    usage_.reasoning_tokens += slot.choice->reasoning_tokens();
+  }
   const auto why = cancelled();
   if (why && !failed_) how_ = *why == Why::kDisconnected ? Tally::End::kDisconnected : Tally::End::kCancelled;
   if (how_ != Tally::End::kRefused) {

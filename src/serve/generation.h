@@ -18,6 +18,7 @@
 #include "pool/model.h"
 #include "serve/choice.h"
 #include "serve/counters.h"
+#include "serve/jobs.h"
 #include "serve/live_requests.h"
 #include "serve/service_time.h"
 #include "serve/session_registry.h"
@@ -76,12 +77,13 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::vector<engine::Token> taken;   // being processed; the two change places, so neither is made anew
     std::optional<engine::Receipt> receipt;
     bool closed = true;      // not in the engine: not yet submitted, or its receipt is processed
-    bool stop_sent = false;  // cancelled for a stop string
+    bool stop_sent = false;  // cancelled because the choice is over
     std::optional<std::chrono::steady_clock::time_point> last_token;
   };
 
   void submit();
-  void make_slots(size_t count);
+  void make_slots(const Prepared& prepared);
+  ChoiceOptions choice_options(size_t index, bool in_reasoning) const;
   void open_members(size_t first_slot, const std::vector<uint64_t>& jobs);
   void receive(size_t slot, std::span<const engine::Token> tokens);
   void close(size_t slot, const engine::Receipt& receipt);
@@ -94,6 +96,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void finish_choice(size_t index, const engine::Receipt& receipt);
   void fail(base::Error error, Tally::End how);
   void emit(chat::Event event);
+  void emit_all();
   void end_if_closed();
   void note_session();
   Outcome outcome() const;
@@ -116,7 +119,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::optional<base::Code> error_;
   std::vector<int32_t> session_tokens_;  // prompt and answer of the first choice, where a session is named
   uint64_t cache_salt_ = 0;
-  size_t open_ = 0;  // slots whose job is in the engine
+  size_t open_ = 0;                  // slots whose job is in the engine
+  std::vector<chat::Event> events_;  // of one turn of one choice
 
   mutable std::mutex mutex_;
   std::vector<Slot> slots_;  // elements: job, tokens, receipt under the mutex, the rest as above

@@ -140,11 +140,12 @@ void check(const chat::Request& request, const pool::Model& model) {
   }
 }
 
-Prepared prepare(const chat::Request& request, const pool::Model& model, const text::ControlGuard& guard) {
+Prepared prepare(const chat::Request& request, const pool::Model& model) {
   Prepared prepared;
   const engine::Job base = job_template(request, model);
   const char* field = std::holds_alternative<chat::Conversation>(request.input) ? "messages" : "prompt";
-  for (std::vector<int32_t>& prompt : encode_prompts(request, *model.codec, guard)) {
+  for (EncodedPrompt& encoded : encode_prompts(request, model)) {
+    std::vector<int32_t>& prompt = encoded.ids;
     engine::Job job = base;
     const int32_t room = room_for(prompt, model, field);
     job.max_tokens = static_cast<int32_t>(std::min<int64_t>(request.max_tokens.value_or(room), room));
@@ -156,7 +157,7 @@ Prepared prepare(const chat::Request& request, const pool::Model& model, const t
     std::vector<uint64_t> seeds = {seed};
     for (int32_t i = 1; i < request.n; ++i)
       seeds.push_back(base::splitmix64(seed + static_cast<uint64_t>(i)));
-    prepared.prompts.push_back({std::move(job), std::move(seeds)});
+    prepared.prompts.push_back({std::move(job), std::move(seeds), encoded.in_reasoning});
   }
   return prepared;
 }

@@ -8,7 +8,6 @@
 #include "chat/request.h"
 #include "engine/generator.h"
 #include "pool/model.h"
-#include "text/control_guard.h"
 
 namespace penstock::serve {
 
@@ -16,6 +15,7 @@ struct Prepared {
   struct Prompt {
     engine::Job job;
     std::vector<uint64_t> seeds;  // [n] of its answers
+    bool in_reasoning = false;    // the answer begins inside the model's reasoning
   };
   std::vector<Prompt> prompts;  // in order
   int32_t prompt_tokens = 0;    // each prompt once
@@ -32,6 +32,6 @@ void check(const chat::Request& request, const pool::Model& model);
 
 /// Throws what the template and tokenizer throw, and Error(kContextLength) when a prompt leaves no room for
 /// one token. A larger max_tokens is cut to the room left.
-Prepared prepare(const chat::Request& request, const pool::Model& model, const text::ControlGuard& guard);
+Prepared prepare(const chat::Request& request, const pool::Model& model);
 
 }  // namespace penstock::serve

@@ -11,11 +11,6 @@ using base::Code;
 using base::Error;
 using base::Json;
 
-/// With tool_choice "none" the model is not told of the tools, so it does not call them.
-bool shows_tools(const chat::Conversation& conversation) {
-  return conversation.tools.is_array() && !conversation.tools.empty() && conversation.tool_choice != "none";
-}
-
 Json template_context(const chat::Conversation& conversation, const std::vector<chat::Message>& messages) {
   Json context = {{"messages", Json::array()}};
   for (const chat::Message& message : messages)
@@ -75,8 +70,9 @@ void cut_after_final_message(std::string& rendered, std::string final_text) {
   rendered.resize(at + final_text.size());
 }
 
-std::vector<int32_t> encode_conversation(const chat::Conversation& conversation, const text::Codec& codec,
-                                         const text::ControlGuard& guard) {
+EncodedPrompt encode_conversation(const chat::Conversation& conversation, const pool::Model& model) {
+  const text::Codec& codec = *model.codec;
+  const text::ControlGuard& guard = *model.guard;
   if (!codec.has_template()) {
     throw Error(
         Code::kInvalidRequest,
@@ -88,24 +84,27 @@ std::vector<int32_t> encode_conversation(const chat::Conversation& conversation,
   if (conversation.continue_final_message) {
     cut_after_final_message(rendered, guard.fence(conversation.messages.back().text()));
   }
-  return codec.encode_marked(guard.mark(rendered), false);
+  return {codec.encode_marked(guard.mark(rendered), false), model.output.opens_reasoning(rendered)};
 }
 
 }  // namespace
 
-std::vector<std::vector<int32_t>> encode_prompts(const chat::Request& request, const text::Codec& codec,
-                                                 const text::ControlGuard& guard) {
-  std::vector<std::vector<int32_t>> prompts;
+bool shows_tools(const chat::Conversation& conversation) {
+  return conversation.tools.is_array() && !conversation.tools.empty() && conversation.tool_choice != "none";
+}
+
+std::vector<EncodedPrompt> encode_prompts(const chat::Request& request, const pool::Model& model) {
+  std::vector<EncodedPrompt> prompts;
   if (const auto* conversation = std::get_if<chat::Conversation>(&request.input)) {
-    prompts.push_back(encode_conversation(*conversation, codec, guard));
+    prompts.push_back(encode_conversation(*conversation, model));
     return prompts;
   }
   for (const auto& prompt : std::get<chat::Completion>(request.input).prompts) {
     if (const auto* text = std::get_if<std::string>(&prompt)) {
       // A raw prompt is the client's own template: what it spells as control tokens is meant as such.
-      prompts.push_back(codec.encode(*text, true));
+      prompts.push_back({model.codec->encode(*text, true)});
     } else {
-      prompts.push_back(std::get<std::vector<int32_t>>(prompt));
+      prompts.push_back({std::get<std::vector<int32_t>>(prompt)});
     }
   }
   return prompts;

@@ -6,14 +6,20 @@
 #include <vector>
 
 #include "chat/request.h"
-#include "text/codec.h"
-#include "text/control_guard.h"
+#include "pool/model.h"
 
 namespace penstock::serve {
 
-/// Token ids of each prompt of the request: one of a conversation, one or more of a completion.
+/// With tool_choice "none" the model is not told of the tools, so it does not call them.
+bool shows_tools(const chat::Conversation& conversation);
+
+struct EncodedPrompt {
+  std::vector<int32_t> ids;
+  bool in_reasoning = false;  // it ends inside the model's reasoning, which the answer goes on with
+};
+
+/// Each prompt of the request: one of a conversation, one or more of a completion.
 /// Throws Error(kInvalidRequest) with the template's own words where it refuses the conversation.
-std::vector<std::vector<int32_t>> encode_prompts(const chat::Request& request, const text::Codec& codec,
-                                                 const text::ControlGuard& guard);
+std::vector<EncodedPrompt> encode_prompts(const chat::Request& request, const pool::Model& model);
 
 }  // namespace penstock::serve

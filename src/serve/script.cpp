@@ -118,8 +118,8 @@ pool::GenerationDefaults parse_defaults(const Json& object) {
 
 Script read_script(const Json& root) {
   check_names(root, "the script",
-              {"model", "names", "context_length", "max_num_seqs", "max_queue", "gather", "tick_ms", "template",
-               "special_tokens", "defaults", "replies"});
+              {"model", "names", "context_length", "max_num_seqs", "max_queue", "gather", "tick_ms",
+               "template", "special_tokens", "tool_format", "reasoning_format", "defaults", "replies"});
   Script script;
   read(root, "model", script.model);
   read(root, "names", script.names);
@@ -129,6 +129,8 @@ Script read_script(const Json& root) {
   read(root, "gather", script.gather);
   read(root, "tick_ms", script.tick_ms);
   read(root, "special_tokens", script.special_tokens);
+  read(root, "tool_format", script.tool_format);
+  read(root, "reasoning_format", script.reasoning_format);
   if (root.contains("defaults")) script.defaults = parse_defaults(root["defaults"]);
   const Json chat_template = root.value("template", Json());
   script.has_template = chat_template != false;

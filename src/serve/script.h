@@ -40,11 +40,12 @@ struct Script {
   int32_t context_length = 4096;
   int32_t max_num_seqs = 8;
   int32_t max_queue = 64;
-  int32_t gather = 1;  // an idle engine starts when so many sequences are there
+  int32_t gather = 1;   // an idle engine starts when so many sequences are there
   int64_t tick_ms = 0;  // pieces come at multiples of it, so that sequences share steps
   bool has_template = true;
   std::string chat_template;  // empty: the plain one of the scripted codec
   std::vector<std::string> special_tokens;
+  std::string tool_format = "auto", reasoning_format = "auto";  // as the settings of a model
   pool::GenerationDefaults defaults;
   std::vector<ScriptedReply> replies;  // at least one
 };

@@ -75,6 +75,10 @@ bool ScriptedCodec::is_special(int32_t id) const {
   return id >= kEnd && id < first_piece_;
 }
 
+std::string_view ScriptedCodec::template_source() const {
+  return template_ ? std::string_view(template_->source()) : std::string_view();
+}
+
 std::string ScriptedCodec::render(const Json& context) const {
   return template_ ? template_->render(context) : render_plain(context);
 }

@@ -26,6 +26,7 @@ class ScriptedCodec : public text::Codec {
   text::LeadingSpace leading_space() const override { return text::LeadingSpace::kKeep; }
   int32_t vocab_size() const override { return static_cast<int32_t>(pieces_.size()); }
   bool has_template() const override { return has_template_; }
+  std::string_view template_source() const override;
   std::string render(const base::Json& context) const override;
 
   /// The id of a piece of the script.

@@ -345,8 +345,7 @@ std::shared_ptr<const pool::Model> make_scripted_model(const Script& script) {
   model->stop_ids = {ScriptedCodec::kEnd};
   model->defaults = script.defaults;
   model->generator = std::make_shared<ScriptedGenerator>(script, codec);
-  model->guard = std::make_shared<text::ControlGuard>(*codec);
-  model->codec = std::move(codec);
+  set_codec(*model, std::move(codec), script.tool_format, script.reasoning_format);
   return model;
 }
 

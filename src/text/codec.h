@@ -23,6 +23,9 @@ class Codec : public Pieces {
 
   virtual bool has_template() const = 0;
 
+  /// The template that conversations with tools are rendered by; empty where there is none.
+  virtual std::string_view template_source() const = 0;
+
   /// Renders the chat template; `context` has messages, tools, add_generation_prompt and what else the
   /// template may read. Throws Error(kInvalidRequest) with the template's own text when it refuses the
   /// conversation.

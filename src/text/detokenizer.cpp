@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "text/utf8.h"
 
 namespace penstock::text {
 
 Detokenizer::Detokenizer(const Pieces& pieces, DetokenizerOptions options)
-    : pieces_(&pieces), options_(options), at_start_(options.at_text_start) {}
+    : pieces_(&pieces), options_(std::move(options)), at_start_(options_.at_text_start) {}
 
 std::string_view Detokenizer::push(int32_t id) {
   out_.clear();
-  if (options_.skip_special && pieces_->is_special(id)) return out_;
+  const auto is_spelled = [&] {
+    return std::find(options_.spelled.begin(), options_.spelled.end(), id) != options_.spelled.end();
+  };
+  if (options_.skip_special && pieces_->is_special(id) && !is_spelled()) return out_;
   const std::string_view piece = pieces_->piece(id);
   const LeadingSpace rule = at_start_ ? pieces_->leading_space() : LeadingSpace::kKeep;
   switch (rule) {

@@ -6,13 +6,15 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "text/pieces.h"
 
 namespace penstock::text {
 
 struct DetokenizerOptions {
-  bool skip_special = true;  // control tokens add no text
+  bool skip_special = true;           // control tokens add no text
+  std::vector<int32_t> spelled = {};  // but for these few
   /// Whether the sequence starts a text (SentencePiece drops its first space there). False to continue
   /// another text.
   bool at_text_start = true;

@@ -1,6 +1,5 @@
 #include "api/openai/answer.h"
 
-#include <iterator>
 #include <utility>
 
 #include "api/openai/errors.h"
@@ -46,27 +45,40 @@ void Answer::on(const chat::Started& started) {
 }
 
 void Answer::on(chat::TextDelta& delta) {
-  if (stream_) {
-    write_text(delta);
-    return;
-  }
-  WholeChoice& choice = choices_[static_cast<size_t>(delta.choice)];
-  choice.text += delta.text;
-  std::move(delta.logprobs.begin(), delta.logprobs.end(), std::back_inserter(choice.logprobs));
+  if (stream_) return write_text(delta);
+  choice(delta.choice).add(std::move(delta));
 }
 
-void Answer::on(const chat::Finished& finished) {
+void Answer::on(chat::ReasoningDelta& delta) {
+  if (stream_) return write(encoder_->reasoning(options_.head, delta));
+  choice(delta.choice).add(std::move(delta));
+}
+
+void Answer::on(chat::ToolCallStarted& started) {
+  if (stream_) return write(encoder_->call_started(options_.head, started));
+  choice(started.choice).add(std::move(started));
+}
+
+void Answer::on(chat::ToolCallDelta& delta) {
+  if (stream_) return write(encoder_->call_delta(options_.head, delta));
+  choice(delta.choice).add(std::move(delta));
+}
+
+void Answer::on(chat::ToolCallFinished& finished) {
+  if (!stream_) choice(finished.choice).add(finished);
+}
+
+void Answer::on(chat::Finished& finished) {
   ++n_finished_;
-  choices_[static_cast<size_t>(finished.choice)].reason = finished.reason;
-  if (!stream_) return;
+  if (!stream_) return choice(finished.choice).add(std::move(finished));
   if (n_finished_ < choices_.size()) return write(encoder_->finished(options_.head, finished));
-  last_finished_ = finished;
+  last_finished_ = std::move(finished);
 }
 
 void Answer::on(const chat::Done& done) {
   if (!stream_) return respond_whole(done);
   Json chunk = encoder_->finished(options_.head, *last_finished_);
-  chunk["penstock"] = receipt_json(done.receipt, options_.head.notes);
+  chunk["penstock"] = receipt_json(done.receipt);
   write(chunk);
   if (options_.head.include_usage) write(encoder_->usage_chunk(options_.head, done.usage));
   stream_->write(http::sse_frame("[DONE]"));
@@ -76,7 +88,7 @@ void Answer::on(const chat::Done& done) {
 void Answer::respond_whole(const chat::Done& done) {
   Json body = encoder_->whole(options_.head, choices_);
   body["usage"] = usage_json(done.usage);
-  body["penstock"] = receipt_json(done.receipt, options_.head.notes);
+  body["penstock"] = receipt_json(done.receipt);
   http::Response response = http::json_response(200, body);
   response.headers = std::move(options_.headers);
   response.headers.push_back({"x-penstock-executor", done.receipt.executor});

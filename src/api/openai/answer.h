@@ -30,9 +30,14 @@ class Answer : public chat::EventSink {
  private:
   void on(const chat::Started& started);
   void on(chat::TextDelta& delta);
-  void on(const chat::Finished& finished);
+  void on(chat::ReasoningDelta& delta);
+  void on(chat::ToolCallStarted& started);
+  void on(chat::ToolCallDelta& delta);
+  void on(chat::ToolCallFinished& finished);
+  void on(chat::Finished& finished);
   void on(const chat::Done& done);
   void on(const chat::Failure& failure);
+  WholeChoice& choice(int32_t index) { return choices_[static_cast<size_t>(index)]; }
   void write(const base::Json& chunk);
   void write_text(const chat::TextDelta& delta);
   void respond_whole(const chat::Done& done);

@@ -36,7 +36,7 @@ void check_tool(const Json& value, const std::string& path) {
   if (parameters != nullptr && !parameters->is_object()) fields.reject("parameters", "a JSON schema");
 }
 
-void read_tools(const Reader& reader, chat::Conversation& conversation, Decoded& out) {
+void read_tools(const Reader& reader, chat::Conversation& conversation) {
   if (const Json* tools = reader.find("tools")) {
     if (!tools->is_array()) reader.reject("tools", "a list");
     for (size_t i = 0; i < tools->size(); ++i) check_tool((*tools)[i], "tools[" + std::to_string(i) + "]");
@@ -47,9 +47,7 @@ void read_tools(const Reader& reader, chat::Conversation& conversation, Decoded&
     if (!is_word && !choice->is_object()) reader.reject("tool_choice", "none, auto, required or an object");
     conversation.tool_choice = *choice;
   }
-  if (conversation.tools.is_array() && !conversation.tools.empty() && conversation.tool_choice != "none") {
-    out.notes.push_back("tools are shown to the model; calls that it writes come back as text");
-  }
+  conversation.parallel_tool_calls = reader.boolean("parallel_tool_calls").value_or(true);
 }
 
 void read_template_fields(const Reader& reader, chat::Conversation& conversation) {
@@ -113,7 +111,7 @@ Decoded decode_chat(const Json& body) {
   if (reader.boolean("store").value_or(false)) out.ignored.push_back("store");
   chat::Conversation conversation;
   conversation.messages = decode_messages(reader);
-  read_tools(reader, conversation, out);
+  read_tools(reader, conversation);
   read_template_fields(reader, conversation);
   out.request.input = std::move(conversation);
   return out;

@@ -48,6 +48,21 @@ class ChatEncoder : public Encoder {
                  nullptr);
   }
 
+  Json reasoning(const AnswerHead& head, const chat::ReasoningDelta& delta) const override {
+    return chunk(head, delta.choice, {{"reasoning_content", delta.text}}, nullptr, nullptr);
+  }
+
+  Json call_started(const AnswerHead& head, const chat::ToolCallStarted& started) const override {
+    Json call = call_json(call_id("call_", started.id, started.is_own_id), started.name, "");
+    call["index"] = started.call;
+    return chunk(head, started.choice, {{"tool_calls", Json::array({std::move(call)})}}, nullptr, nullptr);
+  }
+
+  Json call_delta(const AnswerHead& head, const chat::ToolCallDelta& delta) const override {
+    Json call = {{"index", delta.call}, {"function", {{"arguments", delta.arguments}}}};
+    return chunk(head, delta.choice, {{"tool_calls", Json::array({std::move(call)})}}, nullptr, nullptr);
+  }
+
   Json finished(const AnswerHead& head, const chat::Finished& finished) const override {
     return chunk(head, finished.choice, Json::object(), nullptr, chat::name(finished.reason));
   }
@@ -61,8 +76,7 @@ class ChatEncoder : public Encoder {
   Json whole(const AnswerHead& head, const std::vector<WholeChoice>& choices) const override {
     Json json = envelope(head, "chat.completion");
     for (size_t i = 0; i < choices.size(); ++i) {
-      Json message = {{"role", "assistant"}, {"content", choices[i].text}};
-      message["refusal"] = nullptr;
+      Json message = message_json(choices[i]);
       Json choice = {{"index", i}, {"message", std::move(message)}};
       choice["logprobs"] = logprobs_ ? logprobs_json(choices[i].logprobs) : Json();
       choice["finish_reason"] = chat::name(choices[i].reason);
@@ -72,6 +86,25 @@ class ChatEncoder : public Encoder {
   }
 
  private:
+  static Json call_json(std::string id, const std::string& name, const std::string& arguments) {
+    return {{"id", std::move(id)},
+            {"type", "function"},
+            {"function", {{"name", name}, {"arguments", arguments}}}};
+  }
+
+  /// A call that was cut is shown as it is: the finish reason says so.
+  static Json message_json(const WholeChoice& choice) {
+    Json message = {{"role", "assistant"}};
+    message["content"] = choice.text.empty() && !choice.calls.empty() ? Json() : Json(choice.text);
+    message["refusal"] = nullptr;
+    if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
+    for (const WholeCall& call : choice.calls) {
+      message["tool_calls"].push_back(
+          call_json(call_id("call_", call.id, call.is_own_id), call.name, call.arguments));
+    }
+    return message;
+  }
+
   static Json chunk(const AnswerHead& head, int32_t index, Json delta, Json logprobs, Json reason) {
     Json json = envelope(head, "chat.completion.chunk");
     Json choice = {{"index", index}};

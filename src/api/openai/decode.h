@@ -17,7 +17,6 @@ struct Decoded {
   bool stream = false;
   bool include_usage = false;
   std::vector<std::string> ignored;  // names that nothing here knows
-  std::vector<std::string> notes;    // what the client should know of how it was read
 };
 
 /// POST /v1/chat/completions.

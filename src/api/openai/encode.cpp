@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "base/error.h"
+
 namespace penstock::api::openai {
 namespace {
 
@@ -22,6 +24,18 @@ double rounded_ms(double ms) {
 }
 
 }  // namespace
+
+Json Encoder::reasoning(const AnswerHead&, const chat::ReasoningDelta&) const {
+  throw base::Error(base::Code::kInternal, "[openai.encode] expected text only; got reasoning");
+}
+
+Json Encoder::call_started(const AnswerHead&, const chat::ToolCallStarted&) const {
+  throw base::Error(base::Code::kInternal, "[openai.encode] expected text only; got a tool call");
+}
+
+Json Encoder::call_delta(const AnswerHead&, const chat::ToolCallDelta&) const {
+  throw base::Error(base::Code::kInternal, "[openai.encode] expected text only; got a tool call");
+}
 
 std::string token_text(const std::string& bytes) {
   if (is_utf8(bytes)) return bytes;
@@ -48,10 +62,11 @@ Json usage_json(const chat::Usage& usage) {
                {"completion_tokens", usage.completion_tokens},
                {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
   json["prompt_tokens_details"] = {{"cached_tokens", usage.cached_tokens}};
+  json["completion_tokens_details"] = {{"reasoning_tokens", usage.reasoning_tokens}};
   return json;
 }
 
-Json receipt_json(const chat::Receipt& receipt, const std::vector<std::string>& notes) {
+Json receipt_json(const chat::Receipt& receipt) {
   Json json = {{"executor", receipt.executor},
                {"batch_width", receipt.batch_width},
                {"max_tokens", receipt.max_tokens},
@@ -63,7 +78,6 @@ Json receipt_json(const chat::Receipt& receipt, const std::vector<std::string>& 
                {"prefill_ms", rounded_ms(receipt.prefill_ms)},
                {"decode_ms", rounded_ms(receipt.decode_ms)}};
   if (!receipt.trace_id.empty()) json["trace_id"] = receipt.trace_id;
-  if (!notes.empty()) json["notes"] = notes;
   return json;
 }
 

@@ -71,8 +71,7 @@ class Handlers {
   void start(Decoded decoded, std::unique_ptr<Encoder> encoder, std::string_view id_prefix,
              const ExchangePtr& exchange) const {
     AnswerOptions options;
-    options.head = {make_id(id_prefix), base::unix_seconds(), "", decoded.include_usage,
-                    std::move(decoded.notes)};
+    options.head = {make_id(id_prefix), base::unix_seconds(), "", decoded.include_usage};
     decoded.request.id = options.head.id;
     options.stream = decoded.stream;
     options.stream_options = options_.stream;

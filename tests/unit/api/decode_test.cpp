@@ -49,7 +49,6 @@ Json describe(const Decoded& decoded) {
               {"stream", decoded.stream},
               {"include_usage", decoded.include_usage},
               {"ignored", decoded.ignored},
-              {"notes", decoded.notes},
               {"stop", request.stop},
               {"n", request.n},
               {"logprobs", request.logprobs},

@@ -29,23 +29,24 @@ Played play(const std::vector<std::string>& pieces, std::vector<std::string> sto
   const ScriptedCodec codec(script_of(pieces));
   Choice choice(codec, {0, std::move(stop), true, true});
   Played played;
-  const auto take = [&](std::optional<chat::TextDelta> delta) {
-    if (!delta) return;
-    played.text += delta->text;
-    played.deltas.push_back(delta->text);
-    for (const auto& entry : delta->logprobs) played.tokens.push_back(entry.bytes);
-  };
+  std::vector<chat::Event> events;
   std::vector<engine::Token> tokens;
   for (const std::string& piece : pieces) {
     engine::Token token;
     token.id = codec.id_of(piece);
     tokens.push_back(token);
     if (tokens.size() < group) continue;
-    take(choice.push(tokens));
+    choice.push(tokens, events);
     tokens.clear();
   }
-  take(choice.push(tokens));
-  take(choice.finish());
+  choice.push(tokens, events);
+  choice.finish(events);
+  for (const chat::Event& event : events) {
+    const auto& delta = std::get<chat::TextDelta>(event);
+    played.text += delta.text;
+    played.deltas.push_back(delta.text);
+    for (const auto& entry : delta.logprobs) played.tokens.push_back(entry.bytes);
+  }
   played.completion_tokens = choice.completion_tokens();
   played.matched = choice.matched() != nullptr;
   return played;
@@ -108,14 +109,18 @@ TEST(Choice, log_probabilities_go_out_with_their_text) {
   const auto push = [&](const char* piece) {
     engine::Token token;
     token.id = codec.id_of(piece);
-    return choice.push(std::span(&token, 1));
+    std::vector<chat::Event> events;
+    choice.push(std::span(&token, 1), events);
+    return events;
   };
-  EXPECT_EQ(push("a")->logprobs.size(), 1u);
-  EXPECT_FALSE(push("EN").has_value()) << "held back, and so is its entry";
+  const auto first = push("a");
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(std::get<chat::TextDelta>(first[0]).logprobs.size(), 1u);
+  EXPECT_TRUE(push("EN").empty()) << "held back, and so is its entry";
   const auto both = push("x");
-  ASSERT_TRUE(both.has_value());
-  EXPECT_EQ(both->text, "ENx");
-  EXPECT_EQ(both->logprobs.size(), 2u);
+  ASSERT_EQ(both.size(), 1u);
+  EXPECT_EQ(std::get<chat::TextDelta>(both[0]).text, "ENx");
+  EXPECT_EQ(std::get<chat::TextDelta>(both[0]).logprobs.size(), 2u);
 }
 
 TEST(ScriptedCodec, marked_control_tokens_are_text) {
