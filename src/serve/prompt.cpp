@@ -1,8 +1,10 @@
 #include "serve/prompt.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace penstock::serve {
 namespace {
@@ -11,10 +13,38 @@ using base::Code;
 using base::Error;
 using base::Json;
 
-Json template_context(const chat::Conversation& conversation, const std::vector<chat::Message>& messages) {
+/// Mistral's templates refuse ids of calls that are not nine letters or digits. Ours are that behind the
+/// prefix of their surface; one of another shape becomes such an id.
+std::string short_call_id(const std::string& id) {
+  constexpr size_t kLength = 9;
+  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+  for (const std::string_view prefix : {"call_", "toolu_", "fc_"}) {
+    if (!id.starts_with(prefix) || id.size() != prefix.size() + kLength) continue;
+    const std::string rest = id.substr(prefix.size());
+    if (std::all_of(rest.begin(), rest.end(), [](unsigned char c) { return std::isalnum(c) != 0; }))
+      return rest;
+  }
+  std::string shown;
+  for (uint64_t hash = base::fnv1a(id); shown.size() < kLength; hash /= kDigits.size())
+    shown += kDigits[hash % kDigits.size()];
+  return shown;
+}
+
+void shorten_call_ids(chat::Message& message) {
+  const auto change = [](std::string& id) {
+    if (!id.empty()) id = short_call_id(id);
+  };
+  change(message.tool_call_id);
+  for (chat::ToolCall& call : message.tool_calls) change(call.id);
+}
+
+Json template_context(const chat::Conversation& conversation, const std::vector<chat::Message>& messages,
+                      bool short_ids) {
   Json context = {{"messages", Json::array()}};
-  for (const chat::Message& message : messages)
+  for (chat::Message message : messages) {
+    if (short_ids) shorten_call_ids(message);
     context["messages"].push_back(chat::to_template_json(message));
+  }
   if (shows_tools(conversation)) context["tools"] = conversation.tools;
   if (!conversation.template_kwargs.is_null()) context["chat_template_kwargs"] = conversation.template_kwargs;
   return context;
@@ -22,13 +52,13 @@ Json template_context(const chat::Conversation& conversation, const std::vector<
 
 /// Renders; a conversation that the template refuses once more with merged turns. Refused again, its first
 /// words are the ones that fit what the client sent.
-std::string render(const chat::Conversation& conversation, const text::Codec& codec,
-                   const text::ControlGuard& guard) {
+std::string render(const chat::Conversation& conversation, const pool::Model& model) {
+  const bool short_ids = model.output.tool_name().starts_with("mistral");
   const auto attempt = [&](const std::vector<chat::Message>& messages) {
-    Json context = guard.fence_strings(template_context(conversation, messages));
+    Json context = model.guard->fence_strings(template_context(conversation, messages, short_ids));
     context["add_generation_prompt"] =
         conversation.add_generation_prompt && !conversation.continue_final_message;
-    return codec.render(context);
+    return model.codec->render(context);
   };
   try {
     return attempt(conversation.messages);
@@ -45,11 +75,11 @@ std::string render(const chat::Conversation& conversation, const text::Codec& co
 
 /// Many templates know nothing of tools and would leave them out without a word.
 void check_tools_shown(const chat::Conversation& conversation, const std::string& rendered,
-                       const text::Codec& codec, const text::ControlGuard& guard) {
+                       const pool::Model& model) {
   if (!shows_tools(conversation)) return;
   chat::Conversation bare = conversation;
   bare.tools = nullptr;
-  if (render(bare, codec, guard) != rendered) return;
+  if (render(bare, model) != rendered) return;
   throw Error(Code::kUnsupported,
               "[serve.prepare] expected no tools: this model's chat template does not show them; leave them "
               "out or send tool_choice \"none\"",
@@ -79,8 +109,8 @@ EncodedPrompt encode_conversation(const chat::Conversation& conversation, const 
         "[serve.prepare] expected a model with a chat template; this one has none: use /v1/completions",
         "messages");
   }
-  std::string rendered = render(conversation, codec, guard);
-  check_tools_shown(conversation, rendered, codec, guard);
+  std::string rendered = render(conversation, model);
+  check_tools_shown(conversation, rendered, model);
   if (conversation.continue_final_message) {
     cut_after_final_message(rendered, guard.fence(conversation.messages.back().text()));
   }
