@@ -7,6 +7,9 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "api/server.h"
 #include "api/shutdown.h"
@@ -67,8 +70,18 @@ std::unique_ptr<serve::Service> make_service(const Program& program, const confi
   return std::make_unique<serve::Service>(make_pool(program, settings, names, together), std::move(options));
 }
 
+/// glibc raises these thresholds with the sizes that it sees freed, and then keeps what a passing peak took.
+void return_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kThresholdBytes = 128 * 1024;
+  ::mallopt(M_MMAP_THRESHOLD, kThresholdBytes);
+  ::mallopt(M_TRIM_THRESHOLD, kThresholdBytes);
+#endif
+}
+
 int run(const Program& program, const config::Settings& settings, const std::vector<std::string>& names,
         const std::string& engine) {
+  return_freed_memory();
   // Before any thread starts: threads inherit the blocked signals.
   const api::ShutdownSignals signals;
   api::check_settings(settings);   // before minutes of download and loading
