@@ -26,7 +26,9 @@ class Answer {
       co_await read_reasoning();
       after_markup();
     }
-    while (co_await r_.in.more()) {
+    for (;;) {
+      const bool is_there = co_await r_.in.more();
+      if (!is_there) break;
       const char c = r_.in.peek();
       if (first_bytes_.find(c) != std::string::npos) {
         const bool is_markup = co_await read_markup();
@@ -115,7 +117,9 @@ class Answer {
     co_await skip_space(r_.in);
     if (co_await r_.in.accept(reasoning_->open)) co_await skip_space(r_.in);  // the template wrote one already
     size_t from = r_.in.position();
-    while (co_await r_.in.more()) {
+    for (;;) {
+      const bool is_there = co_await r_.in.more();
+      if (!is_there) break;
       if (co_await r_.in.accept(reasoning_->close)) break;
       if (is_space(r_.in.take())) continue;
       const size_t end = r_.in.position();

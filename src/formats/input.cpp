@@ -46,7 +46,9 @@ bool is_space(char c) {
 }
 
 Step skip_space(Input& in) {
-  while (co_await in.more()) {
+  for (;;) {
+    const bool is_there = co_await in.more();
+    if (!is_there) break;
     if (!is_space(in.peek())) break;
     in.take();
   }

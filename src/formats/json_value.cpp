@@ -50,7 +50,9 @@ Step read_escape(Input& in, JsonSink to) {
 
 Step read_number(Input& in, JsonSink to) {
   std::string number;
-  while (co_await in.more()) {
+  for (;;) {
+    const bool is_there = co_await in.more();
+    if (!is_there) break;
     const char c = in.peek();
     if (!is_digit(c) && std::string_view("+-.eE").find(c) == std::string_view::npos) break;
     number += in.take();
@@ -83,7 +85,9 @@ Step read_scalar(Input& in, JsonSink to) {
 }
 
 Step pass_space(Input& in, JsonSink to) {
-  while (co_await in.more()) {
+  for (;;) {
+    const bool is_there = co_await in.more();
+    if (!is_there) break;
     if (!is_space(in.peek())) break;
     const char c = in.take();
     to.add({&c, 1});
@@ -107,7 +111,9 @@ Step read_key(Input& in, JsonSink to) {
 Step read_json_string(Input& in, JsonSink to) {
   in.take();
   to.add("\"");
-  while (co_await in.more()) {
+  for (;;) {
+    const bool is_there = co_await in.more();
+    if (!is_there) break;
     const char c = in.peek();
     if (c == '\\') {
       const bool is_whole = co_await read_escape(in, to);
@@ -182,7 +188,9 @@ Step read_json(Input& in, JsonSink to) {
 }
 
 Step read_name(Input& in, std::string_view also, std::string& out) {
-  while (co_await in.more()) {
+  for (;;) {
+    const bool is_there = co_await in.more();
+    if (!is_there) break;
     const char c = in.peek();
     if (!is_letter(c) && !is_digit(c) && also.find(c) == std::string_view::npos) break;
     if (out.size() == kNameBytes) co_return false;

@@ -49,18 +49,21 @@ class ChatEncoder : public Encoder {
   }
 
   Json reasoning(const AnswerHead& head, const chat::ReasoningDelta& delta) const override {
-    return chunk(head, delta.choice, {{"reasoning_content", delta.text}}, nullptr, nullptr);
+    Json content = Json::object();
+    content["reasoning_content"] = delta.text;
+    return chunk(head, delta.choice, std::move(content), nullptr, nullptr);
   }
 
   Json call_started(const AnswerHead& head, const chat::ToolCallStarted& started) const override {
     Json call = call_json(call_id("call_", started.id, started.is_own_id), started.name, "");
     call["index"] = started.call;
-    return chunk(head, started.choice, {{"tool_calls", Json::array({std::move(call)})}}, nullptr, nullptr);
+    return call_chunk(head, started.choice, std::move(call));
   }
 
   Json call_delta(const AnswerHead& head, const chat::ToolCallDelta& delta) const override {
-    Json call = {{"index", delta.call}, {"function", {{"arguments", delta.arguments}}}};
-    return chunk(head, delta.choice, {{"tool_calls", Json::array({std::move(call)})}}, nullptr, nullptr);
+    Json call = {{"index", delta.call}, {"function", Json::object()}};
+    call["function"]["arguments"] = delta.arguments;
+    return call_chunk(head, delta.choice, std::move(call));
   }
 
   Json finished(const AnswerHead& head, const chat::Finished& finished) const override {
@@ -90,6 +93,12 @@ class ChatEncoder : public Encoder {
     return {{"id", std::move(id)},
             {"type", "function"},
             {"function", {{"name", name}, {"arguments", arguments}}}};
+  }
+
+  static Json call_chunk(const AnswerHead& head, int32_t choice, Json call) {
+    Json content = Json::object();
+    content["tool_calls"].push_back(std::move(call));
+    return chunk(head, choice, std::move(content), nullptr, nullptr);
   }
 
   /// A call that was cut is shown as it is: the finish reason says so.

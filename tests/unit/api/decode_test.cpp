@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "api/body.h"
 #include "api/openai/errors.h"
 #include "api/openai/fields.h"
 

@@ -11,7 +11,7 @@ namespace {
 using base::Json;
 
 TEST(TextFrame, has_the_bytes_of_the_whole_document) {
-  const AnswerHead plain = {"chatcmpl-1", 7, "org/\"the text of a delta\"", false, {}};
+  const AnswerHead plain = {"chatcmpl-1", 7, "org/\"the text of a delta\"", false};
   AnswerHead with_usage = plain;
   with_usage.include_usage = true;
   for (const AnswerHead& head : {plain, with_usage}) {
@@ -30,7 +30,7 @@ TEST(TextFrame, has_the_bytes_of_the_whole_document) {
 
 TEST(TextFrame, replaces_bytes_that_are_no_text) {
   const auto encoder = make_chat_encoder(false);
-  const AnswerHead head = {"chatcmpl-1", 7, "m", false, {}};
+  const AnswerHead head = {"chatcmpl-1", 7, "m", false};
   TextFrame frame([&](const std::string& text) { return encoder->delta(head, {0, text, {}}); });
   const Json chunk = encoder->delta(head, {0, "a\xF0\x9F", {}});
   EXPECT_EQ(frame.event("a\xF0\x9F"),

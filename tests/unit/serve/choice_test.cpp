@@ -44,7 +44,7 @@ struct Played {
 
 void note(const chat::Event& event, Played& out) {
   if (const auto* text = std::get_if<chat::TextDelta>(&event)) {
-    out.events.push_back("text:" + text->text);
+    if (!text->text.empty()) out.events.push_back("text:" + text->text);
     for (const auto& entry : text->logprobs) out.text_tokens.push_back(entry.bytes);
   } else if (const auto* reasoning = std::get_if<chat::ReasoningDelta>(&event)) {
     out.events.push_back("reasoning:" + reasoning->text);
