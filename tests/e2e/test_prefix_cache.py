@@ -21,7 +21,7 @@ def stats(server):
     return server.get("/v1/cache/stats").json
 
 
-def test_PC_18_a_warm_answer_is_the_cold_one_and_says_what_it_saved(server):
+def test_PC_18_PC_25_a_warm_answer_is_the_cold_one_and_says_what_it_saved(server):
     cold = server.ask(STORY + "Why?", cache_prompt=False)
     first = server.ask(STORY + "Why?")
     warm = server.ask(STORY + "Why?")

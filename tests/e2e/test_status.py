@@ -92,6 +92,7 @@ def test_status(start):
     answer = server.chat(SECRET).json
     slow = server.open_stream("slow")
     server.wait_metric("sequences_running", 1)
+    server.wait_metric("sequences_waiting", 0)  # counted by another thread
     status = server.get("/v1/status").json
     assert status["status"] == "running" and re.match(r"\d+\.\d+", status["version"]) and status["uptime_s"] >= 0
     assert status["models"][0]["id"] == "org/told" and status["models"][0]["executor"] == "scripted"

@@ -57,7 +57,7 @@ class KvFormatTest : public testing::TestWithParam<const char*> {
 };
 
 /// Codes differ where a number lies next to the middle between two, hence no tolerance that is absolute.
-TEST_P(KvFormatTest, TheCpuIsNearerToTheReferenceThanTheReferenceToAPlainCache) {
+TEST_P(KvFormatTest, BC_08_TheCpuIsNearerToTheReferenceThanTheReferenceToAPlainCache) {
   exec::ReferenceExecutor reference;
   exec::cpu::CpuExecutor cpu;
   const auto plain = run(reference, KvFormat::kPlain);
