@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "formats/messages.h"
+
 namespace penstock::formats {
 namespace {
 
@@ -26,9 +28,13 @@ class Answer {
       co_await read_reasoning();
       after_markup();
     }
+    if (tools_ != nullptr && tools_->read_begin != nullptr) {
+      const bool is_markup = co_await read_begin();
+      if (is_markup) after_markup();
+    }
     for (;;) {
-      const bool is_there = co_await r_.in.more();
-      if (!is_there) break;
+      const bool has_byte = co_await r_.in.more();
+      if (!has_byte) break;
       const char c = r_.in.peek();
       if (first_bytes_.find(c) != std::string::npos) {
         const bool is_markup = co_await read_markup();
@@ -73,6 +79,14 @@ class Answer {
            (where == Where::kAnswerStart && is_blank_);
   }
 
+  Step read_begin() {
+    const size_t begin = r_.in.position();
+    const bool is_read = co_await tools_->read_begin(r_);
+    const bool is_markup = is_read || r_.out.calls() > 0;
+    if (!is_markup) r_.in.rewind(begin);
+    co_return is_markup;
+  }
+
   /// Reads what begins at the cursor if it is markup; else the cursor stays.
   Step read_markup() {
     const size_t begin = r_.in.position();
@@ -81,7 +95,7 @@ class Answer {
         if (!may_stand_here(opener.where)) continue;
         if (!co_await r_.in.accept(opener.marker)) continue;
         const size_t calls = r_.out.calls();
-        const bool is_read = co_await opener.read(r_);
+        const bool is_read = co_await opener.read(r_, opener);
         if (is_read || r_.out.calls() > calls) co_return true;
         r_.in.rewind(begin);
       }
@@ -93,11 +107,24 @@ class Answer {
       r_.in.rewind(begin);
     }
     for (const std::string_view marker : reasoning_->dropped) {
-      if (co_await r_.in.accept(marker)) co_return true;
+      if (!co_await r_.in.accept(marker)) continue;
+      const bool is_dropped = co_await ends_or_begins_text();
+      if (is_dropped) co_return true;
+      r_.in.rewind(begin);
     }
     // A model that was asked not to reason may end what it did not begin.
     if (is_blank_) co_return co_await r_.in.accept(reasoning_->close);
     co_return false;
+  }
+
+  /// Whether a tag that may be prose stands before or behind all text.
+  Step ends_or_begins_text() {
+    if (is_blank_ || !reasoning_->are_tags_text) co_return true;
+    const size_t begin = r_.in.position();
+    co_await skip_space(r_.in);
+    const bool has_more = co_await r_.in.more();
+    r_.in.rewind(begin);
+    co_return !has_more;
   }
 
   /// Behind a tag: one that begins a line opens reasoning. Inside a line it may be a mention of the tag, and
@@ -115,11 +142,12 @@ class Answer {
   /// Behind the opening tag, to behind the closing one. True.
   Step read_reasoning() {
     co_await skip_space(r_.in);
-    if (co_await r_.in.accept(reasoning_->open)) co_await skip_space(r_.in);  // the template wrote one already
+    if (co_await r_.in.accept(reasoning_->open))
+      co_await skip_space(r_.in);  // the template wrote one already
     size_t from = r_.in.position();
     for (;;) {
-      const bool is_there = co_await r_.in.more();
-      if (!is_there) break;
+      const bool has_byte = co_await r_.in.more();
+      if (!has_byte) break;
       if (co_await r_.in.accept(reasoning_->close)) break;
       if (is_space(r_.in.take())) continue;
       const size_t end = r_.in.position();
@@ -133,17 +161,25 @@ class Answer {
   Reading& r_;
   const ToolFormat* tools_;
   const ReasoningFormat* reasoning_;
-  std::string first_bytes_;     // of all markup
-  size_t text_from_ = 0;        // the text from here to the cursor is still held
-  bool is_line_start_ = true;   // nothing but space before the cursor on its line
-  bool is_touching_ = false;    // nothing but space since markup
-  bool is_blank_ = true;        // no text yet
+  std::string first_bytes_;    // of all markup
+  size_t text_from_ = 0;       // the text from here to the cursor is still held
+  bool is_line_start_ = true;  // nothing but space before the cursor on its line
+  bool is_touching_ = false;   // nothing but space since markup
+  bool is_blank_ = true;       // no text yet
   char previous_ = '\n';
 };
 
 }  // namespace
 
 Step read_answer(Reading& r, const ToolFormat* tools, const ReasoningFormat* reasoning, bool in_reasoning) {
+  static const std::vector<Opener> kNoOpeners;
+  const MessageShape* messages = tools == nullptr ? nullptr : tools->messages;
+  const bool has_reasoning = reasoning != nullptr;
+  if (messages == nullptr && has_reasoning) messages = reasoning->messages;
+  if (messages != nullptr) {
+    const std::vector<Opener>& openers = tools == nullptr ? kNoOpeners : tools->openers;
+    co_return co_await read_messages(r, *messages, openers, has_reasoning, in_reasoning);
+  }
   Answer answer(r, tools, reasoning);
   co_return co_await answer.read(in_reasoning);
 }

@@ -12,6 +12,12 @@ namespace {
 
 constexpr std::string_view kNone = "none", kAuto = "auto";
 
+/// Whether calls are looked for. Formats that frame answers too are, whether there are tools or not.
+bool needs(const OutputFormat& format, const ToolSet& tools) {
+  if (format.tools == nullptr) return false;
+  return !tools.empty() || format.tools->read_begin != nullptr || format.tools->messages != nullptr;
+}
+
 /// Text as it is.
 class PlainParser : public OutputParser {
  public:
@@ -28,8 +34,9 @@ class PlainParser : public OutputParser {
 
 class AnswerParser : public OutputParser {
  public:
-  AnswerParser(const OutputFormat& format, const ParserOptions& options) : reading_{{}, {}, ToolSet(options.tools)} {
-    const ToolFormat* tools = reading_.tools.empty() ? nullptr : format.tools;
+  AnswerParser(const OutputFormat& format, const ParserOptions& options)
+      : reading_{{}, {}, ToolSet(options.tools)} {
+    const ToolFormat* tools = needs(format, reading_.tools) ? format.tools : nullptr;
     answer_ = read_answer(reading_, tools, format.reasoning, options.in_reasoning);
   }
 
@@ -66,9 +73,12 @@ std::string_view right_trimmed(std::string_view text) {
   return text;
 }
 
-bool has_all(std::string_view text, const std::vector<std::string_view>& parts) {
-  return std::all_of(parts.begin(), parts.end(),
-                     [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
+bool is_in(std::string_view chat_template, const std::vector<std::vector<std::string_view>>& sets) {
+  return std::any_of(sets.begin(), sets.end(), [&](const std::vector<std::string_view>& parts) {
+    return std::all_of(parts.begin(), parts.end(), [&](std::string_view part) {
+      return chat_template.find(part) != std::string_view::npos;
+    });
+  });
 }
 
 [[noreturn]] void refuse(std::string_view what, std::string_view got, const std::string& names) {
@@ -113,6 +123,8 @@ std::vector<std::string> OutputFormat::spelled_tokens() const {
   std::vector<std::string> out;
   if (tools != nullptr) out.assign(tools->spelled.begin(), tools->spelled.end());
   if (reasoning == nullptr) return out;
+  out.insert(out.end(), reasoning->spelled.begin(), reasoning->spelled.end());
+  if (!reasoning->spelled.empty()) return out;
   out.insert(out.end(), {std::string(reasoning->open), std::string(reasoning->close)});
   out.insert(out.end(), reasoning->dropped.begin(), reasoning->dropped.end());
   return out;
@@ -124,11 +136,12 @@ bool OutputFormat::opens_reasoning(std::string_view rendered_prompt) const {
 
 OutputFormat detect(std::string_view chat_template) {
   OutputFormat out;
-  const auto tools = std::find_if(kToolFormats.begin(), kToolFormats.end(),
-                                  [&](const ToolFormat* format) { return format->is_in(chat_template); });
+  const auto tools = std::find_if(kToolFormats.begin(), kToolFormats.end(), [&](const ToolFormat* format) {
+    return is_in(chat_template, format->found_by);
+  });
   if (tools != kToolFormats.end()) out.tools = *tools;
   for (const ReasoningFormat& format : reasoning_formats()) {
-    if (out.reasoning == nullptr && has_all(chat_template, format.found_by)) out.reasoning = &format;
+    if (out.reasoning == nullptr && is_in(chat_template, format.found_by)) out.reasoning = &format;
   }
   return out;
 }
@@ -138,8 +151,8 @@ OutputFormat chosen(std::string_view tools, std::string_view reasoning, const Ou
 }
 
 std::unique_ptr<OutputParser> make_parser(const OutputFormat& format, ParserOptions options) {
-  const bool has_tools = format.tools != nullptr && !ToolSet(options.tools).empty();
-  if (!has_tools && format.reasoning == nullptr) return std::make_unique<PlainParser>();
+  const bool has_calls = needs(format, ToolSet(options.tools));
+  if (!has_calls && format.reasoning == nullptr) return std::make_unique<PlainParser>();
   return std::make_unique<AnswerParser>(format, options);
 }
 

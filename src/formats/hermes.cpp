@@ -5,26 +5,15 @@
 #include "formats/list.h"
 
 namespace penstock::formats {
-namespace {
 
-bool is_in(std::string_view chat_template) {
-  return chat_template.find("<tool_call>") != std::string_view::npos;
-}
-
-/// The end marker may be missing: the object says where the call ends.
-Step read(Reading& r) {
-  do {
-    const bool are_calls = co_await read_json_calls(r, OtherMembers::kPassedOver);
-    if (!are_calls) co_return false;
-    co_await skip_space(r.in);
-    if (co_await r.in.accept("</tool_call>")) co_return true;
-    if (!co_await r.in.more()) co_return true;
-  } while (r.in.peek() == '{');
-  co_return true;
-}
-
-}  // namespace
-
-const ToolFormat kHermes = {"hermes", is_in, {"<tool_call>", "</tool_call>"}, {{"<tool_call>", read}}};
+const ToolFormat kHermes = {
+    .name = "hermes",
+    .found_by = {{"<tool_call>"}},
+    .spelled = {"<tool_call>", "</tool_call>"},
+    .openers = {{"<tool_call>", read_json_block, "</tool_call>"}},
+    .shape = {.call = "<tool_call>\n{\"name\": \"$name\", \"arguments\": $arguments}\n</tool_call>",
+              .between = "\n",
+              .trigger = "<tool_call>"},
+};
 
 }  // namespace penstock::formats

@@ -10,14 +10,15 @@ constexpr size_t kForgetBytes = 4096;  // erasing costs a copy of the rest
 
 }  // namespace
 
-bool Input::Accept::ready() const {
-  const std::string_view rest = std::string_view(in_.text_).substr(in_.at_);
-  return in_.ended_ || rest.size() >= marker_.size() || !marker_.starts_with(rest);
+bool Input::is_known(std::string_view marker) const {
+  if (ended_) return true;
+  if (marker.empty()) return has_byte();
+  return rest().size() >= marker.size() || !marker.starts_with(rest());
 }
 
-bool Input::Accept::await_resume() const {
-  if (!std::string_view(in_.text_).substr(in_.at_).starts_with(marker_)) return false;
-  in_.at_ += marker_.size();
+bool Input::pass(std::string_view marker) {
+  if (!rest().starts_with(marker)) return false;
+  at_ += marker.size();
   return true;
 }
 
@@ -38,7 +39,7 @@ void Input::finish() {
 }
 
 void Input::resume() {
-  while (wait_ != nullptr && wait_->ready()) std::exchange(wait_, nullptr)->step_.resume();
+  while (step_ && is_known(awaited_)) std::exchange(step_, nullptr).resume();
 }
 
 bool is_space(char c) {
@@ -47,8 +48,8 @@ bool is_space(char c) {
 
 Step skip_space(Input& in) {
   for (;;) {
-    const bool is_there = co_await in.more();
-    if (!is_there) break;
+    const bool has_byte = co_await in.more();
+    if (!has_byte) break;
     if (!is_space(in.peek())) break;
     in.take();
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "formats/call_block.h"
 #include "formats/json_value.h"
 
 namespace penstock::formats {
@@ -56,9 +57,10 @@ Step read_member(Reading& r, OtherMembers others, Found& found) {
   if (!co_await r.in.accept(":")) co_return false;
   co_await skip_space(r.in);
   if (!co_await r.in.more()) co_return false;
-  if ((key == "name" || key == "tool_name" || key == "function") && r.in.peek() == '"' && found.name.empty()) {
+  if ((key == "name" || key == "tool_name" || key == "function") && r.in.peek() == '"' &&
+      found.name.empty()) {
     const bool is_string = co_await read_plain_string(r.in, found.name);
-    co_return is_string && r.tools.has(found.name);
+    co_return is_string&& r.tools.has(found.name);
   }
   if ((key == "arguments" || key == "parameters") && !found.has_arguments) {
     found.has_arguments = true;
@@ -84,7 +86,9 @@ Step read_json_call(Reading& r, OtherMembers others) {
   const size_t calls = r.out.calls();
   if (!co_await r.in.accept("{")) co_return false;
   co_await skip_space(r.in);
-  while (!co_await r.in.accept("}")) {
+  for (;;) {
+    const bool is_end = co_await r.in.accept("}");
+    if (is_end) break;
     const bool is_member = co_await read_member(r, others, found);
     if (!is_member) co_return false;
     co_await skip_space(r.in);
@@ -106,23 +110,37 @@ Step read_json_call(Reading& r, OtherMembers others) {
 
 Step read_json_calls(Reading& r, OtherMembers others) {
   co_await skip_space(r.in);
-  const bool is_list = co_await r.in.accept("[");
-  for (;;) {
-    co_await skip_space(r.in);
-    const bool is_call = co_await read_json_call(r, others);
-    if (!is_call) co_return false;
-    if (!is_list) co_return true;
-    co_await skip_space(r.in);
-    const bool has_next = co_await r.in.accept(",");
-    if (!has_next) break;
-  }
-  co_return co_await r.in.accept("]");
+  if (!co_await r.in.accept("[")) co_return co_await read_json_call(r, others);
+  co_return co_await read_call_list(r,
+                                    [others](Reading& reading) { return read_json_call(reading, others); });
 }
 
 Step read_json_arguments(Reading& r, std::string_view name, std::string_view id) {
-  const bool are_read = co_await read_arguments(r, std::string(name), std::string(id));
+  if (!r.tools.has(name)) co_return false;
+  const std::string own_name(name), own_id(id);
+  const bool are_read = co_await read_arguments(r, own_name, own_id);
   if (are_read) r.out.end_call();
   co_return are_read;
+}
+
+Step read_json_block(Reading& r, const Opener& opener) {
+  do {
+    const bool are_calls = co_await read_json_calls(r, OtherMembers::kPassedOver);
+    if (!are_calls) co_return false;
+    co_await skip_space(r.in);
+    if (co_await r.in.accept(opener.closer)) co_return true;
+    if (!co_await r.in.more()) co_return true;
+  } while (r.in.peek() == '{' || r.in.peek() == '[');
+  co_return true;
+}
+
+Step read_bare_json(Reading& r, const Opener& opener) {
+  r.in.rewind(r.in.position() - opener.marker.size());
+  const bool are_calls = co_await read_json_calls(r, OtherMembers::kNone);
+  if (!are_calls) co_return false;
+  co_await skip_space(r.in);
+  co_await r.in.accept(";");
+  co_return true;
 }
 
 }  // namespace penstock::formats

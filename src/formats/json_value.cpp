@@ -25,34 +25,66 @@ bool is_hex(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
+/// Behind "\\u": up to four digits; true if there are four.
+Step read_hex(Input& in, std::string& digits) {
+  while (digits.size() < 4) {
+    const bool has_byte = co_await in.more();
+    if (!has_byte) break;
+    if (!is_hex(in.peek())) break;
+    digits += in.take();
+  }
+  co_return digits.size() == 4;
+}
+
+bool is_between(const std::string& digits, unsigned long first, unsigned long last) {
+  const unsigned long code = std::stoul(digits, nullptr, 16);
+  return code >= first && code <= last;
+}
+
+/// Behind "\\u". Half of a surrogate pair alone is no character.
+Step read_unicode_escape(Input& in, JsonSink to) {
+  std::string digits, low;
+  const bool is_code = co_await read_hex(in, digits);
+  if (!is_code) {
+    to.add("\\\\u" + digits);
+    co_return true;
+  }
+  if (!is_between(digits, 0xD800, 0xDFFF)) {
+    to.add("\\u" + digits);
+    co_return true;
+  }
+  const size_t begin = in.position();
+  bool is_pair = false;
+  if (is_between(digits, 0xD800, 0xDBFF)) is_pair = co_await in.accept("\\u");
+  if (is_pair) is_pair = co_await read_hex(in, low);
+  if (is_pair) is_pair = is_between(low, 0xDC00, 0xDFFF);
+  if (!is_pair) in.rewind(begin);
+  to.add(is_pair ? "\\u" + digits + "\\u" + low : "\\ufffd");
+  co_return true;
+}
+
 Step read_escape(Input& in, JsonSink to) {
   in.take();
   if (!co_await in.more()) co_return false;
   const char c = in.peek();
-  if (c != 'u') {
-    if (std::string_view("\"\\/bfnrt").find(c) == std::string_view::npos) {
-      to.add("\\\\");  // a backslash that escapes nothing stands for itself
-    } else {
-      const char escape[] = {'\\', in.take()};
-      to.add({escape, 2});
-    }
-    co_return true;
+  if (c == 'u') {
+    in.take();
+    co_return co_await read_unicode_escape(in, to);
   }
-  std::string escape = {'\\', in.take()};
-  while (escape.size() < 6) {
-    if (!co_await in.more()) co_return false;
-    if (!is_hex(in.peek())) break;
-    escape += in.take();
+  if (std::string_view("\"\\/bfnrt").find(c) == std::string_view::npos) {
+    to.add("\\\\");  // a backslash that escapes nothing stands for itself
+  } else {
+    const char escape[] = {'\\', in.take()};
+    to.add({escape, 2});
   }
-  to.add(escape.size() == 6 ? escape : "\\" + escape);
   co_return true;
 }
 
 Step read_number(Input& in, JsonSink to) {
   std::string number;
   for (;;) {
-    const bool is_there = co_await in.more();
-    if (!is_there) break;
+    const bool has_byte = co_await in.more();
+    if (!has_byte) break;
     const char c = in.peek();
     if (!is_digit(c) && std::string_view("+-.eE").find(c) == std::string_view::npos) break;
     number += in.take();
@@ -64,8 +96,12 @@ Step read_number(Input& in, JsonSink to) {
 }
 
 Step read_word(Input& in, JsonSink to) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kWords = {
-      {{"true", "true"}, {"false", "false"}, {"null", "null"}, {"True", "true"}, {"False", "false"}, {"None", "null"}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kWords = {{{"true", "true"},
+                                                                                    {"false", "false"},
+                                                                                    {"null", "null"},
+                                                                                    {"True", "true"},
+                                                                                    {"False", "false"},
+                                                                                    {"None", "null"}}};
   std::string word;
   const bool is_name = co_await read_name(in, "", word);
   if (!is_name) co_return false;
@@ -86,8 +122,8 @@ Step read_scalar(Input& in, JsonSink to) {
 
 Step pass_space(Input& in, JsonSink to) {
   for (;;) {
-    const bool is_there = co_await in.more();
-    if (!is_there) break;
+    const bool has_byte = co_await in.more();
+    if (!has_byte) break;
     if (!is_space(in.peek())) break;
     const char c = in.take();
     to.add({&c, 1});
@@ -112,8 +148,8 @@ Step read_json_string(Input& in, JsonSink to) {
   in.take();
   to.add("\"");
   for (;;) {
-    const bool is_there = co_await in.more();
-    if (!is_there) break;
+    const bool has_byte = co_await in.more();
+    if (!has_byte) break;
     const char c = in.peek();
     if (c == '\\') {
       const bool is_whole = co_await read_escape(in, to);
@@ -189,8 +225,8 @@ Step read_json(Input& in, JsonSink to) {
 
 Step read_name(Input& in, std::string_view also, std::string& out) {
   for (;;) {
-    const bool is_there = co_await in.more();
-    if (!is_there) break;
+    const bool has_byte = co_await in.more();
+    if (!has_byte) break;
     const char c = in.peek();
     if (!is_letter(c) && !is_digit(c) && also.find(c) == std::string_view::npos) break;
     if (out.size() == kNameBytes) co_return false;
@@ -225,11 +261,21 @@ std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           char code[8];

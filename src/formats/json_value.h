@@ -1,6 +1,6 @@
-// Reads JSON that a model writes, strictly where it stops, and passes it on as it comes. What models get wrong
-// inside it is mended: raw control characters and unknown escapes in strings, Python's True, False and None,
-// a comma too many.
+// Reads JSON that a model writes, strictly where it stops, and passes it on as it comes. What models get
+// wrong inside it is mended: raw control characters and unknown escapes in strings, Python's True, False and
+// None, a comma too many.
 #pragma once
 
 #include <string>

@@ -1,12 +1,32 @@
 #include "formats/piece_writer.h"
 
-#include <utility>
-
 namespace penstock::formats {
+namespace {
 
-void PieceWriter::begin_call(std::string name, std::string id) {
+template <class Kind>
+void add(std::vector<Piece>& out, std::string_view bytes, size_t begin) {
+  if (bytes.empty()) return;
+  Kind* last = out.empty() ? nullptr : std::get_if<Kind>(&out.back());
+  if (last != nullptr && last->begin + last->text.size() == begin) {
+    last->text += bytes;
+  } else {
+    out.emplace_back(Kind{std::string(bytes), begin});
+  }
+}
+
+}  // namespace
+
+void PieceWriter::text(std::string_view bytes, size_t begin) {
+  add<Text>(*out_, bytes, begin);
+}
+
+void PieceWriter::reasoning(std::string_view bytes, size_t begin) {
+  add<Reasoning>(*out_, bytes, begin);
+}
+
+void PieceWriter::begin_call(const std::string& name, const std::string& id) {
   ++calls_;
-  out_->push_back(CallBegin{std::move(name), std::move(id)});
+  out_->emplace_back(CallBegin{name, id});
 }
 
 void PieceWriter::arguments(std::string_view json) {
@@ -15,8 +35,12 @@ void PieceWriter::arguments(std::string_view json) {
   if (last != nullptr) {
     last->json += json;
   } else {
-    out_->push_back(CallArguments{std::string(json)});
+    out_->emplace_back(CallArguments{std::string(json)});
   }
+}
+
+void PieceWriter::end_call() {
+  out_->emplace_back(std::in_place_type<CallEnd>);
 }
 
 }  // namespace penstock::formats

@@ -1,5 +1,7 @@
 #include "formats/tool_set.h"
 
+#include "base/json.h"
+
 namespace penstock::formats {
 
 ToolSet::ToolSet(const base::Json* tools) {

@@ -5,23 +5,23 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "base/json.h"
+#include <nlohmann/json_fwd.hpp>
 
 namespace penstock::formats {
 
 class ToolSet {
  public:
   /// An array in OpenAI's form ({"type": "function", "function": {...}}), or null for none.
-  explicit ToolSet(const base::Json* tools);
+  explicit ToolSet(const nlohmann::ordered_json* tools);
 
   bool empty() const { return parameters_.empty(); }
   bool has(std::string_view name) const { return parameters_.contains(std::string(name)); }
 
   /// The schema of a tool's arguments; null without one.
-  const base::Json* parameters(std::string_view name) const;
+  const nlohmann::ordered_json* parameters(std::string_view name) const;
 
  private:
-  std::unordered_map<std::string, const base::Json*> parameters_;
+  std::unordered_map<std::string, const nlohmann::ordered_json*> parameters_;
 };
 
 }  // namespace penstock::formats
