@@ -1,4 +1,4 @@
-// SHA-256 and SHA-1, from OpenSSL. One owner thread.
+// SHA-256, SHA-1, keyed digests and random bytes for keys, from OpenSSL. A Digest has one owner thread.
 #pragma once
 
 #include <memory>
@@ -27,6 +27,12 @@ class Digest {
 
 /// SHA-256 of all the bytes, 64 hex digits.
 std::string sha256(std::string_view bytes);
+
+/// HMAC with SHA-256 (RFC 2104), 64 hex digits.
+std::string hmac_sha256(std::string_view key, std::string_view bytes);
+
+/// Bytes that nobody can guess, as hex digits, two for each.
+std::string random_hex(size_t bytes);
 
 bool is_hex(std::string_view text, size_t digits);
 
