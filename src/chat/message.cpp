@@ -11,8 +11,16 @@ Json arguments_json(const std::string& arguments) {
   return value.is_object() ? value : Json(arguments);
 }
 
+/// Calls must stay before what follows them.
+bool is_one_turn(const Message& first, const Message& second) {
+  const bool is_speech = first.role == "user" ||
+                         (first.role == "assistant" && first.tool_calls.empty() && second.tool_calls.empty());
+  return is_speech && first.role == second.role && first.name == second.name;
+}
+
 Message joined(Message first, const Message& second) {
   first.content = {Part{first.text() + "\n\n" + second.text()}};
+  first.reasoning += second.reasoning;
   return first;
 }
 
@@ -49,8 +57,7 @@ std::optional<std::vector<Message>> merged_turns(const std::vector<Message>& mes
     if (message.role == "system") {
       changed = changed || system || !rest.empty();
       system = system ? joined(std::move(*system), message) : message;
-    } else if (message.role == "user" && !rest.empty() && rest.back().role == "user" &&
-               rest.back().name == message.name) {
+    } else if (!rest.empty() && is_one_turn(rest.back(), message)) {
       changed = true;
       rest.back() = joined(std::move(rest.back()), message);
     } else {

@@ -38,9 +38,9 @@ struct Message {
 /// an object where they are one (templates walk them), else as the text they are.
 base::Json to_template_json(const Message& message);
 
-/// The conversation with all system messages joined to one at its front and neighbouring user messages of one
-/// name joined, for templates that refuse anything else; texts are joined by an empty line. Nothing if that
-/// changes nothing.
+/// The conversation with all system messages joined to one at its front and neighbouring messages of one user
+/// or of the assistant, without calls, joined, for templates that refuse anything else; texts are joined by
+/// an empty line. Nothing if that changes nothing.
 std::optional<std::vector<Message>> merged_turns(const std::vector<Message>& messages);
 
 }  // namespace penstock::chat

@@ -80,7 +80,10 @@ def test_CT_04_neighbouring_user_turns_are_merged_where_the_template_refuses_the
     got = prompt_of(server, [user("a"), user("b")])
     assert got["prompt"] == "<|im_start|>user\na\n\nb<|im_end|>\n<|im_start|>assistant\n"
     assert prompt_of(start(SCRIPT), [user("a"), user("b")])["prompt"].count("<|im_start|>user") == 2, "it takes them as they are"
-    refused = server.chat(messages=[user("a"), {"role": "assistant", "content": "x"}, {"role": "assistant", "content": "y"}, user("b"), user("c")])
+    twice = [user("a"), {"role": "assistant", "content": "x"}, {"role": "assistant", "content": "y"}, user("report")]
+    assert "<|im_start|>assistant\nx\n\ny<|im_end|>" in prompt_of(server, twice)["prompt"]
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    refused = server.chat(messages=[user("a"), {"role": "assistant", "content": "x", "tool_calls": [call]}, {"role": "assistant", "content": "y"}, user("b"), user("c")])
     assert refused.status == 400 and "Roles must alternate" in refused.error["message"]
 
 

@@ -53,15 +53,20 @@ TEST(Message, CT_03_late_system_messages_move_to_the_front) {
   EXPECT_EQ(turns_of(*moved), (Turns{{"system", "one"}, {"user", "hi"}}));
 }
 
-TEST(Message, CT_04_neighbouring_user_messages_become_one) {
+TEST(Message, CT_04_neighbouring_messages_of_one_role_become_one) {
   const auto merged =
       merged_turns({make("user", "A"), make("user", "B"), make("assistant", "x"), make("assistant", "y"),
                     make("user", "C"), make("system", "S"), make("user", "D")});
   ASSERT_TRUE(merged.has_value());
-  EXPECT_EQ(
-      turns_of(*merged),
-      (Turns{
-          {"system", "S"}, {"user", "A\n\nB"}, {"assistant", "x"}, {"assistant", "y"}, {"user", "C\n\nD"}}));
+  EXPECT_EQ(turns_of(*merged),
+            (Turns{{"system", "S"}, {"user", "A\n\nB"}, {"assistant", "x\n\ny"}, {"user", "C\n\nD"}}));
+}
+
+TEST(Message, CT_04_a_call_stays_where_it_is) {
+  Message call = make("assistant", "x");
+  call.tool_calls = {{"id", "f", "{}"}};
+  EXPECT_FALSE(merged_turns({make("user", "A"), call, make("assistant", "y")}));
+  EXPECT_FALSE(merged_turns({make("user", "A"), make("assistant", "y"), call}));
 }
 
 TEST(Message, nothing_to_merge_is_said) {
