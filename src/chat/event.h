@@ -26,6 +26,7 @@ struct Started {
   std::string model;  // the name it is served under
   std::string executor;
   int32_t choices = 1;
+  int32_t prompt_tokens = 0;  // as of Usage
 };
 
 /// Text of one choice, valid UTF-8. With logprobs asked for, `logprobs` has the tokens that end in it.

@@ -26,10 +26,11 @@ struct Sampling {
 /// A conversation, rendered by the model's chat template.
 struct Conversation {
   std::vector<Message> messages;
-  base::Json tools;                 // array in the client's order, or null
-  bool parallel_tool_calls = true;  // false: the answer ends with its first call
-  base::Json tool_choice;           // "none", "auto", "required", {"type": "function", ...}, or null
-  base::Json template_kwargs;       // object: variables of the template's own, or null
+  base::Json tools;                         // array in the client's order, or null
+  bool parallel_tool_calls = true;          // false: the answer ends with its first call
+  base::Json tool_choice;                   // "none", "auto", "required", {"type": "function", ...}, or null
+  base::Json template_kwargs;               // object: variables of the template's own, or null
+  std::optional<int64_t> reasoning_budget;  // most tokens of reasoning; kept, not enforced yet
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the answer goes on where the last message stops
 };

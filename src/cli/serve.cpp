@@ -64,6 +64,7 @@ std::unique_ptr<serve::Service> make_service(const Program& program, const confi
   serve::ServiceOptions options;
   options.disk = together.disk;
   options.request_timeout_ms = settings.request_timeout_ms;
+  options.hosted_model_names = settings.hosted_model_names;
   options.memory = together.memory;
   if (!settings.profiles.empty()) options.profiles = pool::read_profiles(settings.profiles);
   if (!engine.empty()) return std::make_unique<serve::Service>(scripted_model(engine), std::move(options));

@@ -91,6 +91,11 @@ std::filesystem::path Environment::cache_home() const {
   return value ? expand_user(*value) : home() / ".cache";
 }
 
+std::filesystem::path Environment::state_home() const {
+  const auto value = get("XDG_STATE_HOME");
+  return value ? expand_user(*value) : home() / ".local" / "state";
+}
+
 HubEnvironment read_hub(const Environment& environment) {
   HubEnvironment hub;
   const auto hub_home_name = environment.get("HF_HOME");

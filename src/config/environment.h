@@ -30,9 +30,10 @@ class Environment {
   std::filesystem::path home() const;
   std::filesystem::path expand_user(std::string_view path) const;
 
-  /// $XDG_CONFIG_HOME or ~/.config; $XDG_CACHE_HOME or ~/.cache.
+  /// $XDG_CONFIG_HOME or ~/.config; $XDG_CACHE_HOME or ~/.cache; $XDG_STATE_HOME or ~/.local/state.
   std::filesystem::path config_home() const;
   std::filesystem::path cache_home() const;
+  std::filesystem::path state_home() const;
 
   const std::map<std::string, std::string>& values() const { return values_; }
 

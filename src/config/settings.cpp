@@ -268,6 +268,8 @@ Loaded load(const Sources& sources) {
   apply_environment(sources.environment, loaded);
   apply_flags(sources.flags, loaded);
   read_key_file(sources.environment, loaded);
+  if (loaded.settings.state_dir.empty())
+    loaded.settings.state_dir = sources.environment.state_home() / "penstock";
   return loaded;
 }
 

@@ -54,7 +54,8 @@ void Generation::prepare_and_submit() {
          Tally::End::kFailed);
   }
   if (!failed_ && open_ > 0) {
-    emit(chat::Started{model_->id, model_->executor, static_cast<int32_t>(slots_.size())});
+    emit(chat::Started{model_->id, model_->executor, static_cast<int32_t>(slots_.size()),
+                       usage_.prompt_tokens});
   }
   const std::lock_guard lock(mutex_);
   streaming_ = true;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "serve/jobs.h"
+#include "serve/prompt.h"
 
 namespace penstock::serve {
 
@@ -39,21 +40,20 @@ void post(Shared& shared, const std::shared_ptr<Generation>& generation) {
 }
 
 /// Why a model is not there is no fault of the request's.
-void refuse_without_model(Generation& generation, const std::exception_ptr& why) {
+Error without_model(const std::exception_ptr& why) {
   try {
     std::rethrow_exception(why);
   } catch (const Error& error) {
-    const Code code = error.code();
-    if (code == Code::kUnavailable || code == Code::kOverloaded)
-      return generation.refuse(error, Tally::End::kRefused);
-    generation.refuse(
-        Error(Code::kInternal, "[serve.model] expected the model to load; " + std::string(error.text())),
-        Tally::End::kFailed);
+    if (error.code() == Code::kUnavailable || error.code() == Code::kOverloaded) return error;
+    return {Code::kInternal, "[serve.model] expected the model to load; " + std::string(error.text())};
   } catch (const std::exception& error) {
-    generation.refuse(
-        Error(Code::kInternal, std::string("[serve.model] expected the model to load; got ") + error.what()),
-        Tally::End::kFailed);
+    return {Code::kInternal, std::string("[serve.model] expected the model to load; got ") + error.what()};
   }
+}
+
+void refuse_without_model(Generation& generation, const std::exception_ptr& why) {
+  const Error error = without_model(why);
+  generation.refuse(error, error.code() == Code::kInternal ? Tally::End::kFailed : Tally::End::kRefused);
 }
 
 /// On the loader thread, which must not be held up.
@@ -67,6 +67,35 @@ void start_late(Shared& shared, const std::shared_ptr<Generation>& generation, p
   }
 }
 
+/// Of all prompts of the request.
+int32_t n_tokens(const chat::Request& request, const pool::Model& model) {
+  size_t tokens = 0;
+  for (const EncodedPrompt& prompt : encode_prompts(request, model)) tokens += prompt.ids.size();
+  return static_cast<int32_t>(tokens);
+}
+
+void post_count(Shared& shared, std::shared_ptr<const chat::Request> request, pool::Lease model,
+                OnCount on_count) {
+  check(*request, *model);
+  const bool is_posted = shared.prepare.try_post([request, model, on_count] {
+    try {
+      on_count(n_tokens(*request, *model));
+    } catch (const Error& error) {
+      on_count(error);
+    } catch (const std::exception& error) {
+      on_count(Error(Code::kInternal, std::string("[serve.count] expected a prompt; got ") + error.what()));
+    }
+  });
+  if (is_posted) return;
+  throw Error(Code::kOverloaded, "[serve.count] expected room for one more request; got a full queue");
+}
+
+/// Models that programs ask for without having been told a name: those of the services that they were made
+/// for. The open models of the same makers are none.
+bool is_hosted_model(std::string_view name) {
+  return name.starts_with("claude-") || (name.starts_with("gpt-") && !name.starts_with("gpt-oss"));
+}
+
 }  // namespace
 
 Service::Service(std::shared_ptr<const pool::Model> model, ServiceOptions options)
@@ -74,6 +103,7 @@ Service::Service(std::shared_ptr<const pool::Model> model, ServiceOptions option
 
 Service::Service(std::shared_ptr<pool::ModelPool> models, ServiceOptions options)
     : request_timeout_ms_(options.request_timeout_ms),
+      hosted_model_names_(options.hosted_model_names),
       profiles_(std::move(options.profiles)),
       pool_(std::move(models)),
       shared_(
@@ -106,10 +136,7 @@ std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_p
   const std::string id = request.id;
   const chat::Origin origin = request.origin;
   try {
-    if (const State now = state(); now != State::kRunning) {
-      throw Error(Code::kUnavailable,
-                  "[serve.submit] expected a running server; got one that is " + std::string(name(now)));
-    }
+    require_running();
     memory_.require_room();
     const Named named = resolve(request.model);
     if (named.profile != nullptr) fill(request.sampling, *named.profile);
@@ -125,6 +152,31 @@ std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_p
     count_refused(id, origin, Code::kInternal);
     throw;
   }
+}
+
+void Service::count_tokens(chat::Request request, OnCount on_count) {
+  require_running();
+  const std::string id = resolve(request.model).id;
+  const auto wanted = std::make_shared<const chat::Request>(std::move(request));
+  if (pool::Lease lease = pool_->try_lease(id)) {
+    return post_count(*shared_, wanted, std::move(lease), std::move(on_count));
+  }
+  pool_->lease(id, [shared = shared_, wanted, on_count = std::move(on_count)](pool::Lease lease,
+                                                                              const std::exception_ptr& why) {
+    if (why != nullptr) return on_count(without_model(why));
+    try {
+      post_count(*shared, wanted, std::move(lease), on_count);
+    } catch (const Error& error) {
+      on_count(error);
+    }
+  });
+}
+
+void Service::require_running() const {
+  const State now = state();
+  if (now == State::kRunning) return;
+  throw Error(Code::kUnavailable,
+              "[serve.submit] expected a running server; got one that is " + std::string(name(now)));
 }
 
 void Service::require_room(const chat::Origin& origin) {
@@ -195,17 +247,26 @@ void Service::start(const std::shared_ptr<Generation>& generation, const std::st
   }
 }
 
+const std::string& Service::id_of(std::string_view name) const {
+  try {
+    return pool_->id_of(name);
+  } catch (const Error&) {
+    if (!hosted_model_names_ || !is_hosted_model(name)) throw;
+    return pool_->id_of({});
+  }
+}
+
 /// A name with a colon may be a model's own, of a file of a repository; else a profile stands behind the
 /// last.
 Service::Named Service::resolve(std::string_view name) const {
   const size_t colon = name.rfind(':');
-  if (colon == std::string_view::npos) return {pool_->id_of(name)};
+  const auto profile =
+      colon == std::string_view::npos ? profiles_.end() : profiles_.find(name.substr(colon + 1));
+  if (profile == profiles_.end()) return {id_of(name)};
   try {
     return {pool_->id_of(name)};
   } catch (const Error&) {
-    const auto profile = profiles_.find(name.substr(colon + 1));
-    if (profile == profiles_.end()) throw;
-    return {pool_->id_of(name.substr(0, colon)), &profile->second};
+    return {id_of(name.substr(0, colon)), &profile->second};
   }
 }
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "chat/event.h"
@@ -27,6 +29,7 @@ struct ServiceOptions {
   size_t max_preparing = 1024;  // requests that wait for a worker; one more is refused as overloaded
   int stream_threads = 1;
   int64_t request_timeout_ms = 0;  // of requests that do not say; 0: none
+  bool hosted_model_names = true;  // claude-* and gpt-*, where no model has that name, are the first model
   pool::Profiles profiles;
   std::shared_ptr<pool::MemoryGuard> memory;  // watched; null: nothing is
   std::shared_ptr<tier::DiskStore> disk;      // that the models have too; null: none
@@ -34,6 +37,9 @@ struct ServiceOptions {
 
 /// What is said of a model on every surface.
 using ModelCard = pool::ModelEntry;
+
+/// Gets the tokens of a prompt, or why they cannot be counted.
+using OnCount = std::function<void(std::variant<int32_t, base::Error>)>;
 
 class Service {
  public:
@@ -51,6 +57,10 @@ class Service {
   /// is short, Error(kUnavailable) while draining; nothing comes to `sink` then.
   std::shared_ptr<Generation> submit(chat::Request request, std::shared_ptr<chat::EventSink> sink);
 
+  /// Counts the tokens that submit() would feed to the model, which is loaded for it if need be. Calls
+  /// `on_count` once, from another thread. Throws as submit() does; nothing comes to `on_count` then.
+  void count_tokens(chat::Request request, OnCount on_count);
+
   /// Throws Error(kOverloaded) or Error(kUnavailable) while submit() would refuse any request, which is
   /// counted as refused: before it costs anything to read it.
   void require_room(const chat::Origin& origin);
@@ -60,7 +70,7 @@ class Service {
   const pool::Profiles& profiles() const { return profiles_; }
 
   /// The model that answers to `name`, or to what stands before its ":profile"; "" and "default" are the
-  /// first. Throws Error(kNotFound).
+  /// first, and so are the names of hosted models unless the options say otherwise. Throws Error(kNotFound).
   ModelCard model(std::string_view name) const;
 
   Counters counters() const { return shared_->tally.values(); }
@@ -96,11 +106,14 @@ class Service {
     std::string id;
     const pool::GenerationDefaults* profile = nullptr;
   };
+  void require_running() const;
   void count_refused(std::string id, chat::Origin origin, base::Code code);
+  const std::string& id_of(std::string_view name) const;
   Named resolve(std::string_view name) const;
   void start(const std::shared_ptr<Generation>& generation, const std::string& id);
 
   const int64_t request_timeout_ms_;
+  const bool hosted_model_names_;
   const pool::Profiles profiles_;
   const std::shared_ptr<pool::ModelPool> pool_;
   std::shared_ptr<Shared> shared_;

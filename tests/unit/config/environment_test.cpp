@@ -23,6 +23,8 @@ TEST(Environment, ExpandsTheHomeFolder) {
   EXPECT_EQ(environment.expand_user("~/x/"), "/h/x/");
   EXPECT_EQ(environment.expand_user("~x"), "~x");
   EXPECT_EQ(environment.config_home(), "/h/.config");
+  EXPECT_EQ(environment.state_home(), "/h/.local/state");
+  EXPECT_EQ(Environment(Values{{"HOME", "/h"}, {"XDG_STATE_HOME", "~/s"}}).state_home(), "/h/s");
 }
 
 TEST(ReadHub, CachePrecedence) {

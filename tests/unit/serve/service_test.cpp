@@ -98,6 +98,50 @@ TEST(Service, answers_and_counts) {
   EXPECT_EQ(c.running, 0u);
 }
 
+TEST(Service, AN_13_counts_what_a_request_would_be_fed) {
+  Fixture f(R"({"names": ["own"], "context_length": 30, "replies": [{"pieces": ["a"]}]})");
+  const auto count = [&](chat::Request request) {
+    std::promise<std::variant<int32_t, base::Error>> counted;
+    f.service.count_tokens(std::move(request), [&](const auto& result) { counted.set_value(result); });
+    return counted.get_future().get();
+  };
+  EXPECT_EQ(std::get<int32_t>(count(ask("hi"))), 20);
+  EXPECT_EQ(std::get<int32_t>(count(ask(std::string(100, 'x')))), 118) << "longer than the context";
+  chat::Request bad = ask("hi");
+  std::get<chat::Conversation>(bad.input).messages.clear();
+  EXPECT_THROW(count(bad), base::Error);
+  chat::Request unknown = ask("hi");
+  unknown.model = "other";
+  EXPECT_THROW(count(unknown), base::Error);
+  EXPECT_EQ(f.service.counters().received, 0u) << "no answer was asked for";
+  f.service.stop();
+  EXPECT_THROW(count(ask("hi")), base::Error);
+}
+
+TEST(Service, AN_02_names_of_hosted_models_are_the_first_model) {
+  const auto model = make_scripted_model(parse_script(R"({"model": "own", "replies": [{"pieces": ["a"]}]})"));
+  Service service(model);
+  EXPECT_EQ(service.model("claude-sonnet-4-5").id, "own");
+  EXPECT_EQ(service.model("gpt-4o").id, "own");
+  for (const char* name : {"gpt-oss-20b", "claude", "other", "my-gpt-4"})
+    EXPECT_THROW(service.model(name), base::Error) << name;
+  ServiceOptions options;
+  options.hosted_model_names = false;
+  Service strict(model, options);
+  EXPECT_THROW(strict.model("claude-sonnet-4-5"), base::Error);
+}
+
+TEST(Service, a_hosted_name_may_have_a_profile) {
+  ServiceOptions options;
+  options.profiles["cold"] = {};
+  Service service(make_scripted_model(parse_script(R"({"model": "own", "replies": [{"pieces": ["a"]}]})")),
+                  options);
+  EXPECT_EQ(service.model("claude-sonnet-4-5:cold").id, "own");
+  EXPECT_EQ(service.model("claude-sonnet-4-5:hot").id, "own")
+      << "a name that begins so, whatever it ends with";
+  EXPECT_THROW(service.model("other:cold"), base::Error);
+}
+
 TEST(Service, a_stop_string_ends_the_engine_job_at_once) {
   Fixture f(R"({"replies": [{"pieces": ["ab", "END", "zz"], "delays_ms": [0, 0, 60000]}]})");
   chat::Request request = ask("hi");
