@@ -79,7 +79,7 @@ std::optional<http::Response> Access::refuse(const http::Request& request) const
             base::Code::kForbidden, "host_not_trusted",
             "[api.access] expected a Host that is an address, localhost or one of --trusted-hosts; got " +
                 std::string(request.header("host"))),
-        request.path);
+        request);
   }
   // A browser's preflight carries no key; it learns nothing but the CORS headers.
   if (options_.api_key.empty() || request.method == "OPTIONS" || is_probe(request.path)) return std::nullopt;
@@ -87,7 +87,7 @@ std::optional<http::Response> Access::refuse(const http::Request& request) const
   http::Response response = error_response(
       base::Error(base::Code::kUnauthorized,
                   "[api.access] expected the API key as Authorization: Bearer KEY; got none or another"),
-      request.path);
+      request);
   response.headers.push_back({"WWW-Authenticate", "Bearer"});
   return response;
 }
@@ -100,9 +100,9 @@ void Access::add_cors(const http::Request& request, http::Response& response) co
   response.headers.push_back({"Vary", "Origin"});
   if (!any && std::find(allowed.begin(), allowed.end(), origin) == allowed.end()) return;
   response.headers.push_back({"Access-Control-Allow-Origin", any ? "*" : origin});
-  response.headers.push_back(
-      {"Access-Control-Expose-Headers",
-       "x-request-id, x-penstock-ignored, x-penstock-executor, x-penstock-batch-width, Retry-After"});
+  response.headers.push_back({"Access-Control-Expose-Headers",
+                              "request-id, x-request-id, x-penstock-ignored, x-penstock-executor, "
+                              "x-penstock-batch-width, Retry-After"});
   if (request.method != "OPTIONS") return;
   response.headers.push_back({"Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS"});
   const std::string_view asked = request.header("access-control-request-headers");

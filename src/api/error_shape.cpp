@@ -1,11 +1,12 @@
 #include "api/error_shape.h"
 
+#include "api/anthropic/errors.h"
 #include "api/openai/errors.h"
 
 namespace penstock::api {
 
-http::Response error_response(const base::Error& error, std::string_view /*path*/) {
-  return openai::error_response(error);
+http::Response error_response(const base::Error& error, const http::Request& request) {
+  return anthropic::is_own(request) ? anthropic::error_response(error) : openai::error_response(error);
 }
 
 }  // namespace penstock::api

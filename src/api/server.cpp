@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string_view>
 
+#include "api/anthropic/errors.h"
 #include "api/error_shape.h"
 #include "api/health.h"
 #include "api/routes.h"
@@ -82,7 +83,7 @@ http::ServerOptions ApiServer::options(const config::Settings& settings) {
   options.limits = limits_of(settings);
   options.io_threads = static_cast<int>(settings.io_threads);
   options.error_response = [](const Error& error, const http::Request& request) {
-    return error_response(error, request.path);
+    return error_response(error, request);
   };
   options.decorate = [this](const http::Request& request, http::Response& response) {
     decorate(request, response);
@@ -96,15 +97,19 @@ std::optional<http::Response> ApiServer::gate(const http::Request& request) cons
   if (service_.state() != serve::State::kStopping || is_probe(request.path)) return std::nullopt;
   return error_response(
       Error(Code::kUnavailable, "[api.server] expected a running server; got one that is about to stop"),
-      request.path);
+      request);
 }
 
 void ApiServer::decorate(const http::Request& request, http::Response& response) {
   meters_.count_response(response.status);
   if (http::find_header(response.headers, "x-request-id").empty())
     response.headers.push_back({"x-request-id", request_id(request)});
-  if ((response.status == 429 || response.status == 503) &&
-      http::find_header(response.headers, "retry-after").empty()) {
+  if (anthropic::is_own(request)) {
+    response.headers.push_back(
+        {"request-id", std::string(http::find_header(response.headers, "x-request-id"))});
+  }
+  const bool is_for_later = response.status == 429 || response.status == 503 || response.status == 529;
+  if (is_for_later && http::find_header(response.headers, "retry-after").empty()) {
     response.headers.push_back({"Retry-After", std::to_string(service_.retry_after_seconds())});
   }
   access_.add_cors(request, response);

@@ -76,6 +76,11 @@ std::vector<std::string> seeds() {
           request("GET /health", "", close),
       request(chat, ask("slow", R"(,"timeout_ms":1)"), close),
       request("POST /v1/completions", R"({"prompt":["a",[1,2]],"max_tokens":3,"stream":true})", close),
+      request(
+          "POST /v1/messages",
+          R"({"max_tokens":9,"stream":true,"system":[{"type":"text","text":"a"}],"tools":[{"name":"f","input_schema":{}}],"messages":[{"role":"user","content":"bytes"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x","is_error":true}]}]})",
+          close),
+      request("POST /v1/messages/count_tokens", ask("hi", R"(,"thinking":{"type":"disabled"})"), close),
       request("POST /v1/models/load", R"({"model":"other","pin":true})", close),
       request("POST /v1/models/unload", R"({"model":"scripted"})", close),
       request("POST /v1/admin/drain", R"({"timeout_ms":5})") + request("POST /v1/admin/resume", "", close),

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "api/openai/encode.h"
-#include "api/openai/text_frame.h"
+#include "api/text_frame.h"
 #include "chat/event.h"
 #include "http/exchange.h"
 

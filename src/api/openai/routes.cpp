@@ -11,8 +11,6 @@
 namespace penstock::api::openai {
 namespace {
 
-using base::Json;
-
 class Handlers {
  public:
   Handlers(serve::Service& service, Ignored& ignored, RouteOptions options)
@@ -34,40 +32,7 @@ class Handlers {
     start(std::move(decoded), std::move(encoder), "cmpl-", exchange);
   }
 
-  void models(const ExchangePtr& exchange) const {
-    Json body = {{"object", "list"}, {"data", Json::array()}};
-    for (const serve::ModelCard& card : service_.models()) body["data"].push_back(model_json(card));
-    exchange->respond(http::json_response(200, body));
-  }
-
-  void model(const http::Request& request, const ExchangePtr& exchange) const {
-    exchange->respond(http::json_response(200, model_json(service_.model(request.params.at("id")))));
-  }
-
  private:
-  /// What is not known before a model was loaded once is null.
-  static Json model_json(const serve::ModelCard& card) {
-    const bool is_known = card.context_length > 0;
-    const auto known = [&](auto value) { return is_known ? Json(std::move(value)) : Json(); };
-    Json capabilities = {{"chat_completion", known(card.has_template)}, {"completion", true}};
-    return {{"id", card.id},
-            {"object", "model"},
-            {"created", card.created},
-            {"owned_by", "penstock"},
-            {"loaded", card.loaded},
-            {"context_window", known(card.context_length)},
-            {"max_model_len", known(card.context_length)},
-            {"capabilities", std::move(capabilities)},
-            {"aliases", card.names},
-            {"penstock",
-             {{"family", known(card.family)},
-              {"format", known(card.format)},
-              {"executor", known(card.executor)},
-              {"loading", card.loading},
-              {"pinned", card.pinned},
-              {"in_use", card.leases}}}};
-  }
-
   void start(Decoded decoded, std::unique_ptr<Encoder> encoder, std::string_view id_prefix,
              const ExchangePtr& exchange) const {
     AnswerOptions options;
@@ -98,11 +63,6 @@ void add_routes(http::Router& router, serve::Service& service, Ignored& ignored,
                          [handlers](const auto& request, auto origin, const ExchangePtr& exchange) {
                            handlers->completion(request, std::move(origin), exchange);
                          });
-  surface.add("GET", "/v1/models",
-              [handlers](const auto&, const ExchangePtr& exchange) { handlers->models(exchange); });
-  surface.add("GET", "/v1/models/{id...}", [handlers](const auto& request, const ExchangePtr& exchange) {
-    handlers->model(request, exchange);
-  });
 }
 
 }  // namespace penstock::api::openai

@@ -1,4 +1,4 @@
-// The OpenAI surface: /v1/chat/completions, /v1/completions, /v1/models.
+// The OpenAI surface: /v1/chat/completions, /v1/completions; /v1/models is in api/models.h.
 #pragma once
 
 #include "api/surface.h"

@@ -1,26 +1,20 @@
 // Runs tests/cases/api/openai_decode.json: bodies with what they decode to, or with the error they get.
 #include "api/openai/decode.h"
 
-#include <fstream>
-#include <iterator>
-#include <set>
-
 #include <gtest/gtest.h>
 
 #include "api/body.h"
 #include "api/openai/errors.h"
 #include "api/openai/fields.h"
+#include "unit/api/reference_page.h"
 
 namespace penstock::api::openai {
 namespace {
 
 using base::Json;
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(std::string(PENSTOCK_SOURCE_DIR) + "/" + path);
-  EXPECT_TRUE(file.good()) << path;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+using testing::documented;
+using testing::read_file;
+using testing::rows_of;
 
 template <class T>
 void put(Json& out, const char* name, const std::optional<T>& value) {
@@ -117,34 +111,6 @@ TEST(Decode, cases) {
     }
   }
   EXPECT_GT(cases.size(), 50u);
-}
-
-/// Names in the table under a heading of docs/reference/openai.md: "| `name` | set | ...".
-std::set<std::pair<std::string, std::string>> documented(const std::string& page,
-                                                         const std::string& heading) {
-  std::set<std::pair<std::string, std::string>> rows;
-  size_t at = page.find(heading);
-  EXPECT_NE(at, std::string::npos) << heading;
-  const size_t end = page.find("\n## ", at + 1);
-  while ((at = page.find("\n| `", at)) < end) {
-    const size_t name_end = page.find('`', at + 4);
-    const size_t set_start = page.find("| ", name_end) + 2;
-    rows.emplace(page.substr(at + 4, name_end - at - 4),
-                 page.substr(set_start, page.find(' ', set_start) - set_start));
-    at = name_end;
-  }
-  return rows;
-}
-
-std::set<std::pair<std::string, std::string>> rows_of(std::span<const Field> fields) {
-  std::set<std::pair<std::string, std::string>> rows;
-  for (const Field& field : fields) {
-    const char* set = field.set == FieldSet::kHonoured   ? "honoured"
-                      : field.set == FieldSet::kAccepted ? "accepted"
-                                                         : "refused";
-    rows.emplace(field.name, set);
-  }
-  return rows;
 }
 
 TEST(Fields, the_reference_page_lists_the_same_sets) {

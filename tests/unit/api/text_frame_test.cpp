@@ -1,4 +1,4 @@
-#include "api/openai/text_frame.h"
+#include "api/text_frame.h"
 
 #include <gtest/gtest.h>
 
@@ -26,6 +26,11 @@ TEST(TextFrame, has_the_bytes_of_the_whole_document) {
       }
     }
   }
+}
+
+TEST(TextFrame, has_the_name_of_its_event) {
+  TextFrame frame([](const std::string& text) { return Json{{"text", text}}; }, "delta");
+  EXPECT_EQ(frame.event("a"), "event: delta\ndata: {\"text\":\"a\"}\n\n");
 }
 
 TEST(TextFrame, replaces_bytes_that_are_no_text) {

@@ -1,11 +1,11 @@
-#include "api/openai/text_frame.h"
+#include "api/text_frame.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "http/sse.h"
 
-namespace penstock::api::openai {
+namespace penstock::api {
 namespace {
 
 using base::Json;
@@ -31,9 +31,9 @@ void append_string(std::string& out, std::string_view text) {
 
 }  // namespace
 
-TextFrame::TextFrame(const std::function<Json(const std::string& text)>& chunk) {
+TextFrame::TextFrame(const std::function<Json(const std::string& text)>& chunk, std::string_view name) {
   const std::string marker = "the text of a delta";
-  const std::string whole = http::sse_frame(dump(chunk(marker)));
+  const std::string whole = http::sse_frame(dump(chunk(marker)), name);
   const std::string quoted = "\"" + marker + "\"";
   const size_t at = whole.rfind(quoted);  // a name that spells it comes before
   if (at == std::string::npos)
@@ -49,4 +49,4 @@ std::string_view TextFrame::event(std::string_view text) {
   return event_;
 }
 
-}  // namespace penstock::api::openai
+}  // namespace penstock::api
