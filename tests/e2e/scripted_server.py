@@ -85,6 +85,9 @@ class Server:
     def start(self, what, log_path, arguments, environment):
         self.log_path = log_path
         command = [binary(), "serve", *what]
+        if "--state-dir" not in arguments:
+            # Not the user's own, and none that another server has.
+            command += ["--state-dir", str(log_path.with_suffix(f".{time.monotonic_ns()}.state"))]
         if "--port" not in arguments and "--unix-socket" not in arguments:
             command += ["--port", "0"]
         self.process = subprocess.Popen(command + list(arguments), stdout=subprocess.PIPE, stderr=self.log_path.open("w"),
@@ -157,12 +160,16 @@ class Server:
             assert time.monotonic() < until, f"{name} is {self.metric(name)}, not {value}"
             time.sleep(0.01)
 
-    def openai(self, **kwargs):
+    def openai(self, kind="OpenAI", **kwargs):
         openai = pytest.importorskip("openai")
-        return openai.OpenAI(base_url=self.url + "/v1", api_key=kwargs.pop("api_key", "unused"), max_retries=0, **kwargs)
+        return getattr(openai, kind)(base_url=self.url + "/v1", api_key=kwargs.pop("api_key", "unused"), max_retries=0, **kwargs)
 
     def signal(self, number=signal.SIGTERM):
         self.process.send_signal(number)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
 
     def stop(self):
         if self.process.poll() is None:

@@ -205,3 +205,53 @@ def test_sdk(server):
                                            messages=[{"role": "user", "content": "Say hello."}])
     assert "".join(c.choices[0].delta.content or "" for c in parts) == answer.choices[0].message.content
     assert json.loads(answer.model_dump_json())["penstock"]["executor"] in ("cpu", "mlx", "reference")
+
+
+def messages(server, text, path="/v1/messages", **fields):
+    return server.post(path, {"model": "claude-sonnet-4-5", "max_tokens": 16, "temperature": 0,
+                              "messages": [{"role": "user", "content": text}], **fields})
+
+
+def test_AN_27_AN_13_the_anthropic_surface_says_the_same(server):
+    """The same conversation: the same text, the same tokens, and as many as count_tokens said."""
+    system = "You are brief."
+    answer = messages(server, "Name three colours.", system=system)
+    assert answer.status == 200, answer.body
+    other = server.post("/v1/chat/completions", {"max_tokens": 16, "temperature": 0, "messages": [
+        {"role": "system", "content": system}, {"role": "user", "content": "Name three colours."}]})
+    assert answer.json["content"] == [{"type": "text", "text": other.text}] and other.text
+    usage, theirs = answer.json["usage"], other.json["usage"]
+    tokens = usage["input_tokens"] + usage["cache_read_input_tokens"]
+    assert (tokens, usage["output_tokens"]) == (theirs["prompt_tokens"], theirs["completion_tokens"])
+    counted = messages(server, "Name three colours.", "/v1/messages/count_tokens", system=system)
+    assert counted.json == {"input_tokens": tokens}
+
+
+def test_AN_23_a_prefill_is_continued(server):
+    history = [{"role": "user", "content": "Name three colours."}, {"role": "assistant", "content": "Red, green and"}]
+    answer = messages(server, "", messages=history)
+    other = server.post("/v1/chat/completions", {"max_tokens": 16, "temperature": 0, "messages": history, "continue_final_message": True})
+    assert answer.json["content"][0]["text"] == other.text
+
+
+def test_PC_10_a_changing_billing_header_costs_no_prompt(server):
+    def ask(cch):
+        system = [{"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1.37.0d9; cc_entrypoint=cli; cch={cch};"},
+                  {"type": "text", "text": "You are an agent for coding. " + "Read before you write. " * 150, "cache_control": {"type": "ephemeral"}}]
+        return messages(server, "Hello.", system=system).json["usage"]
+
+    first, second = ask("6e3f1"), ask("a02bc")
+    total = first["input_tokens"] + first["cache_read_input_tokens"]
+    assert total == second["input_tokens"] + second["cache_read_input_tokens"] > 600
+    assert second["cache_read_input_tokens"] > 0.9 * total
+
+
+def test_the_anthropic_sdk_with_a_real_model(server):
+    anthropic = pytest.importorskip("anthropic")
+    client = anthropic.Anthropic(base_url=server.url, api_key="unused", max_retries=0)
+    hi = [{"role": "user", "content": "Say hello in French."}]
+    message = client.messages.create(model="claude-sonnet-5", max_tokens=12, messages=hi, extra_body={"temperature": 0})
+    with client.messages.stream(model="claude-sonnet-5", max_tokens=12, messages=hi, extra_body={"temperature": 0}) as stream:
+        text = stream.get_final_text()
+        assert stream.get_final_message().stop_reason == message.stop_reason
+    assert message.content[0].text == text and message.stop_reason in ("max_tokens", "end_turn")
