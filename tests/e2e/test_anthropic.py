@@ -432,7 +432,7 @@ def test_models_in_both_shapes(start):
 
 
 def test_a_client_that_goes_away(start):
-    one = start([{"pieces": ["a", "b"], "delays_ms": [0, 60000]}])
+    one = start([{"pieces": ["a", "b"], "delays_ms": [0, 600000]}])
     body = json.dumps({"model": "scripted", "max_tokens": 9, "stream": True, "messages": HI}).encode()
     connection = one.connect()
     connection.sendall(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
