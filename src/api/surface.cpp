@@ -1,9 +1,9 @@
 #include "api/surface.h"
 
-#include <random>
 #include <utility>
 
 #include "api/trace.h"
+#include "base/random_id.h"
 
 namespace penstock::api {
 namespace {
@@ -70,11 +70,7 @@ void submit(serve::Service& service, chat::Request request, std::shared_ptr<chat
 }
 
 std::string make_id(std::string_view prefix) {
-  static thread_local std::mt19937_64 random(std::random_device{}());
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string id(prefix);
-  for (int i = 0; i < 24; ++i) id += kHex[random() & 15];
-  return id;
+  return base::random_id(prefix);
 }
 
 }  // namespace penstock::api

@@ -25,7 +25,7 @@ bool Stream::closed() const {
 
 Exchange::Exchange(std::shared_ptr<ExchangeState> state) : state_(std::move(state)) {}
 Exchange::~Exchange() {
-  state_->drop_exchange();
+  if (state_ != nullptr) state_->drop_exchange();
 }
 
 void Exchange::respond(Response response) {

@@ -51,21 +51,24 @@ class Stream {
 class Exchange {
  public:
   explicit Exchange(std::shared_ptr<ExchangeState> state);
-  ~Exchange();
+  virtual ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  void respond(Response response);
+  virtual void respond(Response response);
 
   /// Sends the head at once; `head.body` is the first chunk, if any.
-  std::shared_ptr<Stream> start_stream(Response head, StreamOptions options = {});
+  virtual std::shared_ptr<Stream> start_stream(Response head, StreamOptions options = {});
 
   /// `callback` runs at most once, on the io thread: when the peer half-closes, resets or stops reading
   /// before the answer is complete, or when the server stops; soon after this call if that has happened.
   /// Replaces an earlier callback. Never runs after a complete answer.
-  void on_disconnect(std::function<void()> callback);
+  virtual void on_disconnect(std::function<void()> callback);
 
-  bool disconnected() const;
+  virtual bool disconnected() const;
+
+ protected:
+  Exchange() = default;
 
  private:
   const std::shared_ptr<ExchangeState> state_;

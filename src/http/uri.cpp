@@ -1,5 +1,7 @@
 #include "http/uri.h"
 
+#include <algorithm>
+
 namespace penstock::http {
 namespace {
 
@@ -65,6 +67,26 @@ std::string percent_encode(std::string_view text, bool keep_slash) {
     }
   }
   return out;
+}
+
+std::optional<std::vector<std::pair<std::string, std::string>>> parse_query(std::string_view query) {
+  const auto decode = [](std::string_view text) {
+    std::string spaced(text);
+    std::replace(spaced.begin(), spaced.end(), '+', ' ');
+    return percent_decode(spaced);
+  };
+  std::vector<std::pair<std::string, std::string>> fields;
+  while (!query.empty()) {
+    const std::string_view field = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(field.size() + 1, query.size()));
+    if (field.empty()) continue;
+    const size_t equals = field.find('=');
+    auto name = decode(field.substr(0, equals));
+    auto value = decode(equals == std::string_view::npos ? "" : field.substr(equals + 1));
+    if (!name || !value) return std::nullopt;
+    fields.emplace_back(std::move(*name), std::move(*value));
+  }
+  return fields;
 }
 
 std::string public_url(std::string_view url) {

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace penstock::http {
 
@@ -12,6 +14,9 @@ std::optional<std::string> percent_decode(std::string_view text, bool keep_slash
 
 /// Encodes all but unreserved characters; `keep_slash` lets '/' through.
 std::string percent_encode(std::string_view text, bool keep_slash = false);
+
+/// The fields of a query ("a=1&b=x+y") in its order, decoded. Nothing for a broken escape.
+std::optional<std::vector<std::pair<std::string, std::string>>> parse_query(std::string_view query);
 
 /// The URL without user, password, query and fragment: fit for logs and errors.
 std::string public_url(std::string_view url);

@@ -10,7 +10,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
-#include "tier/files.h"
+#include "base/whole_file.h"
 
 namespace penstock::tier {
 namespace {
@@ -165,7 +165,7 @@ BlockHeader read_header(const std::filesystem::path& path) {
   std::error_code error;
   const uint64_t file_bytes = std::filesystem::file_size(path, error);
   if (error) throw Error(Code::kIo, "[tier.block_file] expected a file; got " + path.string());
-  const std::string front = read_front(path, kMaxHeaderBytes);
+  const std::string front = base::read_front(path, kMaxHeaderBytes);
   return parse_header(std::as_bytes(std::span(front)), file_bytes);
 }
 
@@ -173,7 +173,7 @@ StoredBlock read_block(const std::filesystem::path& path, const BlockName& name)
   std::error_code error;
   const uint64_t file_bytes = std::filesystem::file_size(path, error);
   if (error) throw Error(Code::kIo, "[tier.block_file] expected a file; got " + path.string());
-  const std::string bytes = read_front(path, file_bytes);
+  const std::string bytes = base::read_front(path, file_bytes);
   if (bytes.size() != file_bytes) throw corrupt("a file that does not shrink");
   const std::span<const std::byte> all = std::as_bytes(std::span(bytes));
   BlockHeader header = parse_header(all, file_bytes);
@@ -195,7 +195,7 @@ uint64_t write_block(const std::filesystem::path& path, const Fingerprint& finge
   const std::string head = encode(header);
   std::vector<std::string_view> pieces{head};
   for (const auto& group : block.groups) pieces.push_back(view(group));
-  write_whole(path, pieces, Durable::kNo);
+  base::write_whole(path, pieces, base::Durable::kNo);
   return head.size() + header.body_bytes();
 }
 

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/whole_file.h"
 #include "tier/disk_store.h"
-#include "tier/files.h"
 
 namespace penstock::tier {
 namespace {
@@ -49,7 +49,7 @@ void DiskStore::rescan() {
        it.increment(error)) {
     if (!it->is_regular_file(error)) continue;
     const fs::path& path = it->path();
-    if (path.extension() == kPartialSuffix) {
+    if (path.extension() == base::kPartialSuffix) {
       partial.push_back(path);
       continue;
     }

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "tier/files.h"
+#include "base/whole_file.h"
 
 namespace penstock::tier {
 namespace {
@@ -149,7 +149,7 @@ void DiskStore::sync(const Fingerprint& fingerprint, std::vector<cache::PrefixKe
            const BlockName name{fingerprint, key};
            if (groups(name) == 0) continue;
            try {
-             sync_file(path_of(name));
+             base::sync_file(path_of(name));
              safe.push_back(key);
            } catch (const Error& error) {
              base::log::warn("a cached block may not survive a crash: {}", error.text());

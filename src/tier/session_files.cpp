@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "tier/files.h"
+#include "base/whole_file.h"
 
 namespace penstock::tier {
 namespace {
@@ -22,7 +22,7 @@ constexpr size_t kMaxBytes = size_t{64} << 20;
 constexpr std::string_view kSessionSuffix = ".session";
 
 SessionRecord decode(const fs::path& path) {
-  const std::string text = read_front(path, kMaxBytes);
+  const std::string text = base::read_front(path, kMaxBytes);
   const std::string_view all = text;
   if (all.size() <= kDigits + 1 || sha256(all.substr(kDigits + 1)) != all.substr(0, kDigits)) {
     throw Error(Code::kCorrupt, "[tier.session_files] expected a file with the digest that it names");
@@ -73,7 +73,8 @@ void SessionFiles::write(const SessionRecord& record) const {
       {"parked",
        record.parked}}.dump();
   const std::string digest = sha256(json);
-  write_whole(path_of(record.id), std::array<std::string_view, 3>{digest, "\n", json}, Durable::kYes);
+  base::write_whole(path_of(record.id), std::array<std::string_view, 3>{digest, "\n", json},
+                    base::Durable::kYes);
 }
 
 void SessionFiles::erase(const std::string& id) const {
@@ -86,7 +87,7 @@ std::vector<SessionRecord> SessionFiles::read_all() const {
   std::vector<fs::path> damaged;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
     const fs::path& path = entry.path();
-    if (path.extension() == kPartialSuffix) {
+    if (path.extension() == base::kPartialSuffix) {
       damaged.push_back(path);  // of a process that was killed
     } else if (path.extension() == kSessionSuffix) {
       try {

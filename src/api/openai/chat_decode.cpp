@@ -2,6 +2,7 @@
 #include <array>
 #include <cctype>
 
+#include "api/effort.h"
 #include "api/openai/decode.h"
 #include "api/openai/fields.h"
 #include "base/error.h"
@@ -65,16 +66,7 @@ void read_template_fields(const Reader& reader, chat::Conversation& conversation
     }
     conversation.template_kwargs = *kwargs;
   }
-  if (const auto effort = reader.string("reasoning_effort")) {
-    constexpr std::array<std::string_view, 6> kEfforts = {"none",   "minimal", "low",
-                                                          "medium", "high",    "xhigh"};
-    if (std::find(kEfforts.begin(), kEfforts.end(), *effort) == kEfforts.end()) {
-      reader.reject("reasoning_effort", "none, minimal, low, medium, high or xhigh");
-    }
-    if (conversation.template_kwargs.is_null()) conversation.template_kwargs = Json::object();
-    conversation.template_kwargs.emplace("reasoning_effort", *effort);
-    if (*effort == "none") conversation.template_kwargs.emplace("enable_thinking", false);
-  }
+  read_effort(reader, "reasoning_effort", conversation);
   const auto add_prompt = reader.boolean("add_generation_prompt");
   conversation.continue_final_message = reader.boolean("continue_final_message").value_or(false);
   conversation.add_generation_prompt = add_prompt.value_or(true);

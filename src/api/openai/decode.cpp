@@ -141,15 +141,19 @@ void read_response_format(const Reader& reader) {
 
 }  // namespace
 
-void read_shared(const Reader& reader, Decoded& out) {
-  chat::Request& request = out.request;
+void read_generation(const Reader& reader, chat::Request& request) {
   request.model = reader.string("model").value_or("");
   read_sampling(reader, request.sampling);
   request.stop = read_stop(reader);
-  request.n = static_cast<int32_t>(reader.integer("n", 1, kMaxChoices).value_or(1));
-  request.max_tokens = reader.integer("max_tokens", 1);
   request.ignore_eos = reader.boolean("ignore_eos").value_or(false);
   read_serving(reader, request.serving);
+}
+
+void read_shared(const Reader& reader, Decoded& out) {
+  chat::Request& request = out.request;
+  read_generation(reader, request);
+  request.n = static_cast<int32_t>(reader.integer("n", 1, kMaxChoices).value_or(1));
+  request.max_tokens = reader.integer("max_tokens", 1);
   read_stream(reader, out);
   read_response_format(reader);
 }

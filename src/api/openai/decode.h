@@ -25,7 +25,11 @@ Decoded decode_chat(const base::Json& body);
 /// POST /v1/completions.
 Decoded decode_completion(const base::Json& body);
 
-/// Model, sampling, stop, n, stream and the other fields that both endpoints have.
+/// Model, sampling, stop strings and how it is served: fields that every endpoint with a generated answer
+/// has.
+void read_generation(const Reader& reader, chat::Request& request);
+
+/// The same, n, stream and the other fields that both endpoints have.
 void read_shared(const Reader& reader, Decoded& out);
 
 /// The messages of a chat. `text` parts only.

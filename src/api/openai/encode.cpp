@@ -3,21 +3,12 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace penstock::api::openai {
 namespace {
 
 using base::Json;
-
-/// Whether the bytes are whole, well-formed UTF-8 characters.
-bool is_utf8(const std::string& bytes) {
-  try {
-    static_cast<void>(Json(bytes).dump());
-    return true;
-  } catch (const Json::exception&) {
-    return false;
-  }
-}
 
 double rounded_ms(double ms) {
   return std::round(ms * 1000) / 1000;
@@ -38,7 +29,7 @@ Json Encoder::call_delta(const AnswerHead&, const chat::ToolCallDelta&) const {
 }
 
 std::string token_text(const std::string& bytes) {
-  if (is_utf8(bytes)) return bytes;
+  if (base::is_utf8(bytes)) return bytes;
   constexpr char kHex[] = "0123456789abcdef";
   std::string text = "bytes:";
   for (const unsigned char byte : bytes) {

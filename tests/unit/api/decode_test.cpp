@@ -117,6 +117,7 @@ TEST(Fields, the_reference_page_lists_the_same_sets) {
   const std::string page = read_file("docs/reference/openai.md");
   EXPECT_EQ(documented(page, "## Fields of POST /v1/chat/completions"), rows_of(chat_fields()));
   EXPECT_EQ(documented(page, "## Fields of POST /v1/completions"), rows_of(completion_fields()));
+  EXPECT_EQ(documented(page, "## Fields of POST /v1/batches"), rows_of(batch_fields()));
 }
 
 TEST(Errors, OA_23_the_envelope_always_has_four_fields) {

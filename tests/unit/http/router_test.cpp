@@ -83,5 +83,14 @@ TEST(Sse, FramesEveryLine) {
   EXPECT_THROW(ndjson_line("{\n}"), base::Error);
 }
 
+TEST(Uri, FieldsOfAQuery) {
+  using Fields = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(*parse_query("a=1&b=x+y%26z&&c&a=2&=v"),
+            (Fields{{"a", "1"}, {"b", "x y&z"}, {"c", ""}, {"a", "2"}, {"", "v"}}));
+  EXPECT_TRUE(parse_query("")->empty());
+  EXPECT_FALSE(parse_query("a=%4"));
+  EXPECT_FALSE(parse_query("%00=1"));
+}
+
 }  // namespace
 }  // namespace penstock::http

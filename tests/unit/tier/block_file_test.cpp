@@ -1,7 +1,7 @@
 #include "tier/block_file.h"
 
 #include "base/error.h"
-#include "tier/files.h"
+#include "base/whole_file.h"
 #include "unit/tier/tier_fixture.h"
 
 namespace penstock::tier {

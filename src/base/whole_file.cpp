@@ -1,4 +1,4 @@
-#include "tier/files.h"
+#include "base/whole_file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,12 +10,12 @@
 
 #include "base/error.h"
 
-namespace penstock::tier {
+namespace penstock::base {
 namespace {
 
-base::Error io_error(const char* what, const std::filesystem::path& path) {
-  return {base::Code::kIo, std::string("[tier.files] expected to ") + what + " " + path.string() + "; " +
-                               std::strerror(errno)};
+Error io_error(const char* what, const std::filesystem::path& path) {
+  return {Code::kIo, std::string("[base.whole_file] expected to ") + what + " " + path.string() + "; " +
+                         std::strerror(errno)};
 }
 
 class Descriptor {
@@ -73,7 +73,7 @@ void write_whole(const std::filesystem::path& path, std::span<const std::string_
     for (const std::string_view piece : pieces) fd.write(piece);
     if (durable == Durable::kYes) fd.sync();
     if (::rename(partial.c_str(), path.c_str()) != 0) throw io_error("name", path);
-  } catch (const base::Error&) {
+  } catch (const Error&) {
     ::unlink(partial.c_str());
     throw;
   }
@@ -98,4 +98,4 @@ std::string read_front(const std::filesystem::path& path, size_t max_bytes) {
   return bytes;
 }
 
-}  // namespace penstock::tier
+}  // namespace penstock::base

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace penstock::tier {
+namespace penstock::base {
 
 inline constexpr std::string_view kPartialSuffix = ".partial";
 
@@ -23,4 +23,4 @@ void sync_file(const std::filesystem::path& path);
 /// The first `max_bytes` of a file. Throws Error(kIo).
 std::string read_front(const std::filesystem::path& path, size_t max_bytes);
 
-}  // namespace penstock::tier
+}  // namespace penstock::base
