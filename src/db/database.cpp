@@ -120,7 +120,7 @@ void Database::open() {
   migrate(*connection, migrations);
   Transaction transaction(*connection);
   for (const Schema& schema : schemas_)
-    if (schema.opened != nullptr) schema.opened(*connection);
+    if (schema.opened) schema.opened(*connection);
   transaction.commit();
   connection_ = std::move(connection);
 }

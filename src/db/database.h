@@ -18,8 +18,8 @@ namespace penstock::db {
 
 /// What one folder keeps in the file.
 struct Schema {
-  std::span<const Migration> migrations;  // outlive the database
-  void (*opened)(Connection&) = nullptr;  // once, in a transaction, after the file was opened
+  std::span<const Migration> migrations;    // outlive the database
+  std::function<void(Connection&)> opened;  // may be null; once, in a transaction, after the file was opened
 };
 
 class Database {
@@ -41,7 +41,7 @@ class Database {
 
   /// Whether the file is there: whether an earlier run left something.
   bool exists() const;
-  std::filesystem::path folder() const { return file_.parent_path(); }
+  const std::filesystem::path& file() const { return file_; }
 
   /// Does what was submitted, closes the file, ends the thread. Idempotent; not on its own thread.
   void stop();
