@@ -10,7 +10,10 @@
 #include "api/anthropic/signing_key.h"
 #include "api/health.h"
 #include "api/models.h"
+#include "api/openai/batches.h"
+#include "api/openai/files.h"
 #include "api/openai/routes.h"
+#include "api/responses/routes.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -31,13 +34,22 @@ std::string signing_key(const config::Settings& settings) {
 
 }  // namespace
 
-void mount(http::Router& router, serve::Service& service, Meters& meters, const config::Settings& settings) {
+void mount_generating(http::Router& router, serve::Service& service, Meters& meters, const Stores& stores,
+                      const config::Settings& settings) {
   openai::RouteOptions options;
   options.stream.keepalive_ms = static_cast<int>(settings.sse_keepalive_ms);
   openai::add_routes(router, service, meters.ignored, options);
   anthropic::add_routes(router, service, meters.ignored,
                         {options.stream.keepalive_ms, signing_key(settings)});
   add_model_routes(router, service);
+  responses::add_routes(router, service, meters.ignored, stores, options.stream);
+}
+
+void mount(http::Router& router, serve::Service& service, Meters& meters, const Stores& stores,
+           const config::Settings& settings) {
+  mount_generating(router, service, meters, stores, settings);
+  openai::add_file_routes(router, service, meters.ignored, stores.files);
+  openai::add_batch_routes(router, service, meters.ignored, stores.batches);
   admin::add_routes(router, service);
   admin::add_status_routes(router, service, meters);
   add_health_routes(router, service);

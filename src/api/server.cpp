@@ -6,6 +6,7 @@
 #include "api/anthropic/errors.h"
 #include "api/error_shape.h"
 #include "api/health.h"
+#include "api/openai/batches.h"
 #include "api/routes.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -71,11 +72,20 @@ void check_settings(const config::Settings& settings) {
   http::try_addresses(addresses_of(settings));
 }
 
-ApiServer::ApiServer(const config::Settings& settings, serve::Service& service)
-    : service_(service), access_(access_of(settings)) {
+ApiServer::ApiServer(const config::Settings& settings, serve::Service& service, const Stores& stores)
+    : service_(service),
+      stores_(stores),
+      access_(access_of(settings)),
+      batch_routes_(std::make_shared<http::Router>()) {
+  mount_generating(*batch_routes_, service_, meters_, stores, settings);
   http::Router router;
-  mount(router, service_, meters_, settings);
+  mount(router, service_, meters_, stores, settings);
   server_ = std::make_unique<http::Server>(options(settings), std::move(router));
+}
+
+void ApiServer::start() {
+  stores_.batches.start(openai::make_batch_runner(batch_routes_));
+  server_->start();
 }
 
 http::ServerOptions ApiServer::options(const config::Settings& settings) {
@@ -117,6 +127,7 @@ void ApiServer::decorate(const http::Request& request, http::Response& response)
 
 void ApiServer::drain_and_stop(int timeout_ms) {
   constexpr int kFlushMs = 2000;
+  stores_.batches.stop();
   service_.lifecycle().begin_stop();
   const bool is_idle = service_.wait_idle(timeout_ms);
   if (!is_idle) base::log::warn("requests still run after {} ms; they are ended", timeout_ms);

@@ -7,6 +7,7 @@
 
 #include "api/access.h"
 #include "api/metrics.h"
+#include "api/stores.h"
 #include "config/settings.h"
 #include "http/server.h"
 #include "serve/service.h"
@@ -20,10 +21,10 @@ class ApiServer {
  public:
   /// Reads the key file. Throws Error(kInvalidRequest) for an empty key and for an address other than
   /// loopback without a key. `service` must outlive it.
-  ApiServer(const config::Settings& settings, serve::Service& service);
+  ApiServer(const config::Settings& settings, serve::Service& service, const Stores& stores);
 
-  /// Binds and serves. Throws Error(kIo) when the address is taken.
-  void start() { server_->start(); }
+  /// Binds and serves, and goes on with batches. Throws Error(kIo) when the address is taken.
+  void start();
 
   std::string url() const { return server_->url(); }
 
@@ -37,8 +38,10 @@ class ApiServer {
   void decorate(const http::Request& request, http::Response& response);
 
   serve::Service& service_;
+  const Stores stores_;
   const Access access_;
   Meters meters_;
+  std::shared_ptr<http::Router> batch_routes_;
   std::unique_ptr<http::Server> server_;
 };
 

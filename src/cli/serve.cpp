@@ -1,5 +1,6 @@
 // penstock serve: the HTTP server.
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <iostream>
@@ -18,6 +19,10 @@
 #include "cli/models.h"
 #include "cli/served_models.h"
 #include "cli/settings_flags.h"
+#include "db/database.h"
+#include "jobs/batches.h"
+#include "jobs/file_store.h"
+#include "serve/response_store.h"
 #include "serve/script.h"
 #include "serve/scripted_generator.h"
 #include "serve/service.h"
@@ -93,7 +98,13 @@ int run(const Program& program, const config::Settings& settings, const std::vec
                                 },
                                 memory_guard(settings), open_disk_cache(settings)};
   const auto service = make_service(program, settings, names, engine, together);
-  api::ApiServer server(settings, *service);
+  const auto file = std::filesystem::path(settings.state_dir) / "penstock.db";
+  db::Database database(
+      file, {serve::ResponseStore::schema(), jobs::FileStore::schema(file), jobs::Batches::schema()});
+  serve::ResponseStore responses(database);
+  jobs::FileStore files(database);
+  jobs::Batches batches(database, files);
+  api::ApiServer server(settings, *service, {responses, files, batches});
   server.start();
   std::cout << "listening on " << server.url() << std::endl;
   if (settings.unix_socket.empty() && (settings.host == "0.0.0.0" || settings.host == "::"))

@@ -349,7 +349,7 @@ def test_tools_are_shown_unless_they_are_not_to_be_used(reporter):
 
 
 def test_errors_say_what_to_do(hello):
-    assert "/v1/chat/completions, /v1/completions, /v1/messages/count_tokens, /v1/messages, /v1/models" in hello.get("/v1/embeddings").error["message"]
+    assert "/v1/chat/completions, /v1/completions, /v1/files" in hello.get("/v1/embeddings").error["message"]
     assert "use tools" in hello.chat(functions=[{"name": "f"}]).error["message"]
     assert "use tool_choice" in hello.chat(function_call="auto").error["message"]
     message = hello.post("/v1/chat/completions", b"{bad").error["message"]

@@ -7,7 +7,11 @@
 
 #include "api/server.h"
 #include "base/log.h"
+#include "db/database.h"
 #include "fuzz/target.h"
+#include "jobs/batches.h"
+#include "jobs/file_store.h"
+#include "serve/response_store.h"
 #include "serve/scripted_generator.h"
 #include "unit/http/raw_client.h"
 
@@ -23,7 +27,9 @@ constexpr const char* kScript = R"({"names":["other"],"special_tokens":["<s>"],"
 /// A server on a socket of its own, made with the first input and stopped at the end.
 class Live {
  public:
-  Live() : service_(models()), server_(settings(), service_) { server_.start(); }
+  Live() : service_(models()), server_(settings(), service_, {responses_, files_, batches_}) {
+    server_.start();
+  }
   ~Live() { server_.drain_and_stop(0); }
 
   void settle() {
@@ -53,6 +59,12 @@ class Live {
   }
 
   serve::Service service_;
+  static std::string state() { return socket() + "-state/penstock.db"; }
+  db::Database database_{
+      state(), {serve::ResponseStore::schema(), jobs::FileStore::schema(state()), jobs::Batches::schema()}};
+  serve::ResponseStore responses_{database_};
+  jobs::FileStore files_{database_};
+  jobs::Batches batches_{database_, files_};
   api::ApiServer server_;
 };
 
@@ -86,7 +98,24 @@ std::vector<std::string> seeds() {
       request("POST /v1/admin/drain", R"({"timeout_ms":5})") + request("POST /v1/admin/resume", "", close),
       request("POST /v1/admin/suspend", "", close),
       request("POST /v1/requests/r%31/cancel", "{}", close),
-      request("POST /v1/cache/clear", "", close)};
+      request("POST /v1/cache/clear", "", close),
+      request(
+          "POST /v1/responses",
+          R"({"input":[{"role":"user","content":[{"type":"input_text","text":"hi"}]},{"type":"reasoning",)"
+          R"("summary":[]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},)"
+          R"({"type":"function_call_output","call_id":"c","output":"x"}],"stream":true,"store":false,)"
+          R"("tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}]})",
+          close),
+      request("POST /v1/responses", R"({"input":"hi","previous_response_id":"resp_0","background":true})",
+              close),
+      request("GET /v1/responses/resp_0/input_items?limit=2&order=asc&after=a%20b", "", close),
+      request("POST /v1/batches",
+              R"({"input_file_id":"file-0","endpoint":"/v1/responses","completion_window":"24h"})", close),
+      "POST /v1/files HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; "
+      "boundary=X\r\nContent-Length: 86\r\n" +
+          close +
+          "\r\n--X\r\nContent-Disposition: form-data; name=\"purpose\"; "
+          "filename=\"a\\\"b\"\r\n\r\nbatch\r\n--X--\r\n"};
   for (const char* path :
        {"/metrics", "/v1/status", "/v1/models", "/v1/models/scripted", "/v1/cache/stats", "/ready"})
     out.push_back(request(std::string("GET ") + path, "", close));

@@ -120,6 +120,12 @@ constexpr std::array kCompletionFields = {
     Field{"prompt_logprobs", kRefused},
 };
 
+constexpr std::array kBatchFields = {
+    Field{"input_file_id", kHonoured},       Field{"endpoint", kHonoured},
+    Field{"completion_window", kHonoured},   Field{"metadata", kHonoured},
+    Field{"output_expires_after", kRefused},
+};
+
 }  // namespace
 
 std::span<const Field> chat_fields() {
@@ -127,6 +133,9 @@ std::span<const Field> chat_fields() {
 }
 std::span<const Field> completion_fields() {
   return kCompletionFields;
+}
+std::span<const Field> batch_fields() {
+  return kBatchFields;
 }
 
 }  // namespace penstock::api::openai

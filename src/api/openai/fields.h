@@ -9,5 +9,6 @@ namespace penstock::api::openai {
 
 std::span<const Field> chat_fields();        // POST /v1/chat/completions
 std::span<const Field> completion_fields();  // POST /v1/completions
+std::span<const Field> batch_fields();       // POST /v1/batches
 
 }  // namespace penstock::api::openai
