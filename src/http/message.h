@@ -2,6 +2,7 @@
 // no I/O.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -47,6 +48,28 @@ struct Response {
 Response json_response(int status, const base::Json& body);
 
 class Exchange;
+
+/// Takes the body of an upload while it arrives. Called on the io thread, which it must not hold up;
+/// destroyed without finish() where the upload broke off.
+class BodySink {
+ public:
+  virtual ~BodySink() = default;
+  /// False while it has as much as it can hold. It then calls the `wake` that it was made with, once it can
+  /// take more.
+  virtual bool is_ready() = 0;
+  /// The next piece. A base::Error that it throws refuses the rest.
+  virtual void write(std::string piece) = 0;
+  /// The body is whole: answers, now or later, from any thread.
+  virtual void finish(std::shared_ptr<Exchange> exchange) = 0;
+};
+
+/// A route whose body may be larger than memory should hold.
+struct Upload {
+  uint64_t max_body_bytes = 0;
+  /// After the head, on the io thread. A base::Error that it throws refuses the request before its body.
+  /// `wake` may be called from any thread, at any time.
+  std::function<std::shared_ptr<BodySink>(const Request& head, std::function<void()> wake)> open;
+};
 
 /// Runs on an io thread and must not block. May keep the exchange and answer later from any thread. A
 /// base::Error that it throws is answered through ServerOptions::error_response, anything else as kInternal.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 
 #include "http/uri.h"
 
@@ -25,8 +27,40 @@ bool same(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+/// A text, as the library's string_body, which may be taken away in pieces: the length that is announced
+/// reserves nothing.
+struct PieceBody {
+  using value_type = std::string;
+
+  class reader {
+   public:
+    template <bool is_request, class Fields>
+    reader(beast::header<is_request, Fields>&, value_type& body) : body_(body) {}
+
+    void init(const boost::optional<uint64_t>& length, boost::system::error_code& ec) {
+      constexpr uint64_t kMostReserved = 1 << 20;
+      if (length) body_.reserve(static_cast<size_t>(std::min(*length, kMostReserved)));
+      ec = {};
+    }
+    template <class Buffers>
+    size_t put(const Buffers& buffers, boost::system::error_code& ec) {
+      ec = {};
+      size_t bytes = 0;
+      for (const boost::asio::const_buffer buffer : boost::beast::buffers_range_ref(buffers)) {
+        body_.append(static_cast<const char*>(buffer.data()), buffer.size());
+        bytes += buffer.size();
+      }
+      return bytes;
+    }
+    void finish(boost::system::error_code& ec) { ec = {}; }
+
+   private:
+    value_type& body_;
+  };
+};
+
 struct RequestParser::Impl {
-  beast::request_parser<beast::string_body> parser;
+  beast::request_parser<PieceBody> parser;
 };
 
 RequestParser::RequestParser(const Limits& limits)
@@ -153,6 +187,16 @@ std::optional<Refusal> RequestParser::unacceptable() const {
         "expected a request body of at most " + std::to_string(max_body_bytes_) + " bytes; got more");
   }
   return std::nullopt;
+}
+
+std::string RequestParser::take_body() {
+  std::string& body = impl_->parser.is_done() ? request_.body : impl_->parser.get().body();
+  return std::exchange(body, {});
+}
+
+void RequestParser::set_body_limit(uint64_t bytes) {
+  max_body_bytes_ = bytes;
+  impl_->parser.body_limit(bytes);
 }
 
 RequestParser::State RequestParser::parse_body(std::string_view input, size_t& used_bytes) {

@@ -33,6 +33,11 @@ class RequestParser {
   /// The same for the body, after the head is done.
   State parse_body(std::string_view input, size_t& used_bytes);
 
+  /// What of the body was parsed and not taken yet, for one that is not to be held whole.
+  std::string take_body();
+  /// In place of the limits' own. After the head.
+  void set_body_limit(uint64_t bytes);
+
   /// Turns into a refusal with 408.
   void time_out(std::string_view part);
 
@@ -56,7 +61,8 @@ class RequestParser {
   State take_head();
   State take_target(std::string_view target);
 
-  const size_t max_header_bytes_, max_body_bytes_;
+  const size_t max_header_bytes_;
+  uint64_t max_body_bytes_;
   std::unique_ptr<Impl> impl_;
   std::optional<Refusal> refusal_;
   Request request_;

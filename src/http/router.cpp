@@ -47,6 +47,14 @@ std::vector<Router::Segment> Router::parse(std::string_view pattern) {
 }
 
 void Router::add(std::string_view method, std::string_view pattern, Handler handler) {
+  add_target(method, pattern, std::move(handler));
+}
+
+void Router::add_upload(std::string_view method, std::string_view pattern, Upload upload) {
+  add_target(method, pattern, std::move(upload));
+}
+
+void Router::add_target(std::string_view method, std::string_view pattern, Target target) {
   Route route{parse(pattern), {}};
   const auto key = [](const Route& r) {
     std::vector<std::pair<int, std::string>> parts;
@@ -58,7 +66,7 @@ void Router::add(std::string_view method, std::string_view pattern, Handler hand
   auto at = std::lower_bound(routes_.begin(), routes_.end(), key(route),
                              [&](const Route& r, const auto& wanted) { return key(r) < wanted; });
   if (at == routes_.end() || key(*at) != key(route)) at = routes_.insert(at, std::move(route));
-  if (!at->methods.emplace(std::string(method), std::move(handler)).second) {
+  if (!at->methods.emplace(std::string(method), std::move(target)).second) {
     throw base::Error(base::Code::kInternal, "[http.route] expected a new route; got " + std::string(method) +
                                                  " " + std::string(pattern) + " twice");
   }
@@ -88,7 +96,7 @@ bool Router::matches(const Route& route, const Pieces& pieces, std::map<std::str
 
 std::string Router::allow_of(const Route& route) {
   std::string allow;
-  for (const auto& [method, handler] : route.methods) {
+  for (const auto& [method, target] : route.methods) {
     allow += method + ", ";
     if (method == "GET" && !route.methods.contains("HEAD")) allow += "HEAD, ";
   }
@@ -116,10 +124,11 @@ std::optional<Router::Match> Router::match(std::string_view method, std::string_
   for (const Route& route : routes_) {
     Match found;
     if (!matches(route, pieces, found.params)) continue;
-    auto handler = route.methods.find(std::string(method));
-    if (handler == route.methods.end() && method == "HEAD") handler = route.methods.find("GET");
-    if (handler != route.methods.end()) {
-      found.handler = &handler->second;
+    auto target = route.methods.find(std::string(method));
+    if (target == route.methods.end() && method == "HEAD") target = route.methods.find("GET");
+    if (target != route.methods.end()) {
+      found.handler = std::get_if<Handler>(&target->second);
+      found.upload = std::get_if<Upload>(&target->second);
       return found;
     }
     if (!other) {

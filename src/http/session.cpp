@@ -143,6 +143,28 @@ Session::Task<Session::Read> Session::read_body(RequestParser& parser) {
   }
 }
 
+/// The time limit is for each piece, since an upload may take as long as it takes.
+Session::Task<Session::Read> Session::read_upload(RequestParser& parser, BodySink& sink) {
+  auto deadline = after_ms(limits_.body_timeout_ms);
+  for (;;) {
+    const bool ready = sink.is_ready();
+    size_t used = 0;
+    auto state = RequestParser::State::kNeedMore;
+    if (ready) state = parser.parse_body(input(), used);
+    consume(used);
+    if (used > 0 || !ready) deadline = after_ms(limits_.body_timeout_ms);
+    if (std::string piece = parser.take_body(); !piece.empty()) sink.write(std::move(piece));
+    if (state == RequestParser::State::kDone) co_return Read::kDone;
+    if (state == RequestParser::State::kFailed) co_return Read::kRefused;
+    if (broken() || stopped() || (half_closed() && ready)) co_return Read::kEnd;
+    if (Clock::now() >= deadline || (ready && input_full())) {
+      parser.time_out("body");
+      co_return Read::kRefused;
+    }
+    co_await wait(deadline);
+  }
+}
+
 /// Answers a request whose body was not read: reads a small one, so that the connection can live on.
 Session::Task<bool> Session::refuse(RequestParser& parser, Response response) {
   bool keep_alive = parser.keep_alive();
@@ -179,13 +201,14 @@ Response Session::refusal(const Refusal& why, const Request& request) const {
 }
 
 /// The handler, or the answer to a request that no handler takes.
-std::optional<Response> Session::find_route(RequestParser& parser, const Handler** handler) const {
+std::optional<Response> Session::find_route(RequestParser& parser, Route& route) const {
   Request& request = parser.request();
   const bool any_path = parser.raw_path() == "*";
   auto match = server_->router.match(request.method, parser.raw_path());
-  if (match && match->handler != nullptr) {
+  if (match && (match->handler != nullptr || match->upload != nullptr)) {
     request.params = std::move(match->params);
-    *handler = match->handler;
+    route = {match->handler, match->upload};
+    if (match->upload != nullptr) parser.set_body_limit(match->upload->max_body_bytes);
     return std::nullopt;
   }
   if ((match || any_path) && request.method == "OPTIONS") {
@@ -207,18 +230,17 @@ std::optional<Response> Session::find_route(RequestParser& parser, const Handler
 }
 
 Session::Task<bool> Session::handle(RequestParser& parser) {
-  const Handler* handler = nullptr;
+  Route route;
   auto early = gate(parser.request());
-  if (!early) early = find_route(parser, &handler);
+  if (!early) early = find_route(parser, route);
   if (!early) {
     if (const auto why = parser.unacceptable()) early = refusal(*why, parser.request());
   }
   if (early) co_return co_await refuse(parser, std::move(*early));
+  if (route.upload != nullptr) co_return co_await receive(parser, *route.upload);
   if (parser.has_body()) {
-    if (parser.expects_continue() && input().empty()) {
-      const bool sent = co_await send("HTTP/1.1 100 Continue\r\n\r\n", limits_.write_timeout_ms, false);
-      if (!sent) co_return false;
-    }
+    const bool sent = co_await send_continue(parser);
+    if (!sent) co_return false;
     const Read body = co_await read_body(parser);
     if (body == Read::kEnd) co_return false;
     if (body == Read::kRefused) {
@@ -226,7 +248,56 @@ Session::Task<bool> Session::handle(RequestParser& parser) {
       co_return co_await send_response(parser.request(), std::move(response), false);
     }
   }
-  co_return co_await call(parser, *handler);
+  co_return co_await call(parser, *route.handler);
+}
+
+Session::Task<bool> Session::send_continue(RequestParser& parser) {
+  if (!parser.expects_continue() || !input().empty()) co_return true;
+  const bool sent = co_await send("HTTP/1.1 100 Continue\r\n\r\n", limits_.write_timeout_ms, false);
+  co_return sent;
+}
+
+std::optional<Response> Session::open_upload(const Upload& upload, const Request& request,
+                                             std::shared_ptr<BodySink>& sink) {
+  const auto wake = [self = weak_from_this()] {
+    if (const auto session = self.lock()) session->wake_from_any_thread();
+  };
+  try {
+    sink = upload.open(request, wake);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return server_->error_response(error, request);
+  } catch (const std::exception& failure) {
+    base::log::error("[http.upload] {} {} failed: {}", request.method, request.path, failure.what());
+    return server_->error_response(Error(Code::kInternal, "[http.upload] an internal error"), request);
+  }
+}
+
+Session::Task<bool> Session::receive(RequestParser& parser, const Upload& upload) {
+  std::shared_ptr<BodySink> sink;
+  auto early = open_upload(upload, parser.request(), sink);
+  if (early) co_return co_await refuse(parser, std::move(*early));
+  std::optional<Response> refused;
+  if (parser.has_body()) {
+    const bool sent = co_await send_continue(parser);
+    if (!sent) co_return false;
+    Read body = Read::kEnd;
+    try {
+      body = co_await read_upload(parser, *sink);
+    } catch (const Error& error) {
+      refused = server_->error_response(error, parser.request());
+    }
+    if (body == Read::kRefused) refused = refusal(parser.refusal(), parser.request());
+    if (refused) {
+      sink.reset();
+      co_return co_await send_response(parser.request(), std::move(*refused), false);
+    }
+    if (body == Read::kEnd) co_return false;
+  }
+  const Handler finish = [&sink](const Request&, const std::shared_ptr<Exchange>& exchange) {
+    sink->finish(exchange);
+  };
+  co_return co_await call(parser, finish);
 }
 
 Session::Task<bool> Session::call(RequestParser& parser, const Handler& handler) {

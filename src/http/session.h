@@ -32,7 +32,10 @@ class Session final : public Connection, private ExchangeOwner {
   Task<bool> serve_one();
   Task<Read> read_head(RequestParser& parser);
   Task<Read> read_body(RequestParser& parser);
+  Task<Read> read_upload(RequestParser& parser, BodySink& sink);
   Task<bool> handle(RequestParser& parser);
+  Task<bool> receive(RequestParser& parser, const Upload& upload);
+  Task<bool> send_continue(RequestParser& parser);
   Task<bool> call(RequestParser& parser, const Handler& handler);
   Task<bool> refuse(RequestParser& parser, Response response);
   Task<bool> answer(const Request& request, bool keep_alive);
@@ -44,7 +47,14 @@ class Session final : public Connection, private ExchangeOwner {
   void wake_session() override { wake_from_any_thread(); }
   bool interrupted() override { return exchange_ && exchange_->wants_attention(); }
   std::optional<Response> gate(const Request& request) const;
-  std::optional<Response> find_route(RequestParser& parser, const Handler** handler) const;
+  /// What answers a request.
+  struct Route {
+    const Handler* handler = nullptr;
+    const Upload* upload = nullptr;
+  };
+  std::optional<Response> find_route(RequestParser& parser, Route& route) const;
+  std::optional<Response> open_upload(const Upload& upload, const Request& request,
+                                      std::shared_ptr<BodySink>& sink);
   Response refusal(const Refusal& why, const Request& request) const;
   void run_handler(const Handler& handler, Request whole, const Request& head);
   void notify_disconnect();
