@@ -15,23 +15,39 @@ using base::Error;
 namespace {
 
 /// A name that stands for two things is a slip that would show as the wrong answer.
-std::vector<ModelSource> checked(std::vector<ModelSource> sources) {
-  if (sources.empty())
-    throw Error(Code::kInvalidRequest, "[pool.models] expected at least one model; got none");
-  std::map<std::string_view, std::string_view> owners;
-  const auto claim = [&](std::string_view name, std::string_view id) {
-    if (!name.empty() && name != "default" && owners.emplace(name, id).second) return;
+class Names {
+ public:
+  void claim(const ModelSource& source) {
+    claim(source.id, source.id);
+    for (const std::string& name : source.names) claim(name, source.id);
+  }
+  void claim(std::string_view name, std::string_view id) {
+    if (!name.empty() && name != "default" && owners_.emplace(name, id).second) return;
     throw Error(
         Code::kInvalidRequest,
         fmt::format("[pool.models] expected names of models that differ; got '{}' {}", name,
                     name.empty() || name == "default" ? "of " + std::string(id)
-                                                      : fmt::format("of {} and of {}", owners[name], id)));
-  };
-  for (const ModelSource& source : sources) {
-    claim(source.id, source.id);
-    for (const std::string& name : source.names) claim(name, source.id);
+                                                      : fmt::format("of {} and of {}", owners_[name], id)));
   }
+
+ private:
+  std::map<std::string_view, std::string_view> owners_;
+};
+
+std::vector<ModelSource> checked(std::vector<ModelSource> sources) {
+  if (sources.empty())
+    throw Error(Code::kInvalidRequest, "[pool.models] expected at least one model; got none");
+  Names names;
+  for (const ModelSource& source : sources) names.claim(source);
   return sources;
+}
+
+Names names_locked(const PoolState& state) {
+  Names names;
+  for (const auto& slot : state.slots) {
+    if (!slot.removed) names.claim(slot.source);
+  }
+  return names;
 }
 
 }  // namespace
@@ -46,21 +62,54 @@ ModelPool::~ModelPool() {
   stop();
 }
 
-const std::string& ModelPool::id_of(std::string_view name) const {
-  const auto& slots = state_->slots;  // names and ids never change
-  if (name.empty() || name == "default") return slots.front().source.id;
-  for (const auto& slot : slots) {
-    if (slot.source.id == name) return slot.source.id;
-    for (const std::string& other : slot.source.names) {
-      if (other == name) return slot.source.id;
-    }
-  }
+std::string ModelPool::id_of(std::string_view name) const {
+  const std::lock_guard lock(state_->mutex);
   std::string known;
-  for (const auto& slot : slots) known += (known.empty() ? "'" : ", '") + slot.source.id + "'";
+  size_t n_known = 0;
+  for (const auto& slot : state_->slots) {
+    if (slot.removed) continue;
+    const auto& names = slot.source.names;
+    const bool is_it = slot.source.id == name || name.empty() || name == "default" ||
+                       std::find(names.begin(), names.end(), name) != names.end();
+    if (is_it) return slot.source.id;
+    known += (known.empty() ? "'" : ", '") + slot.source.id + "'";
+    ++n_known;
+  }
   throw Error(Code::kNotFound,
-              "[pool.model] expected the model " + std::string(slots.size() > 1 ? "to be one of " : "") +
-                  known + "; got '" + std::string(name) + "'",
+              "[pool.model] expected the model " + std::string(n_known > 1 ? "to be one of " : "") +
+                  (known.empty() ? "to be served" : known) + "; got '" + std::string(name) + "'",
               "model");
+}
+
+void ModelPool::add(ModelSource source) {
+  const std::lock_guard lock(state_->mutex);
+  names_locked(*state_).claim(source);
+  state_->add_locked(std::move(source));
+}
+
+void ModelPool::add_name(const std::string& id, const std::string& name) {
+  const std::lock_guard lock(state_->mutex);
+  PoolState::Slot& slot = state_->slot_locked(id);
+  names_locked(*state_).claim(name, id);
+  slot.source.names.push_back(name);
+}
+
+void ModelPool::remove_name(const std::string& id, const std::string& name) {
+  const std::lock_guard lock(state_->mutex);
+  std::erase(state_->slot_locked(id).source.names, name);
+}
+
+void ModelPool::remove(const std::string& id) {
+  using Phase = PoolState::Phase;
+  const std::lock_guard lock(state_->mutex);
+  PoolState::Slot& slot = state_->slot_locked(id);
+  if (slot.phase == Phase::kWanted || slot.phase == Phase::kLoading) {
+    throw Error(Code::kUnavailable, "[pool.remove] expected a model at rest; got one that is being loaded");
+  }
+  slot.removed = true;
+  state_->by_id.erase(id);
+  if (slot.phase == Phase::kReady) slot.phase = Phase::kRetiring;
+  state_->wake.notify_all();
 }
 
 Lease ModelPool::try_lease(const std::string& id) {
@@ -114,6 +163,7 @@ void ModelPool::unload(const std::string& id, OnDone on_done) {
       throw Error(Code::kUnavailable, "[pool.unload] expected a model at rest; got one that is being loaded");
     }
     slot.pinned = false;
+    if (slot.keep == kForever) slot.keep.reset();
     if (slot.phase == Phase::kReady) slot.phase = Phase::kRetiring;
     if (slot.phase == Phase::kRetiring) {
       slot.unload_waiters.push_back(std::move(on_done));
@@ -124,10 +174,17 @@ void ModelPool::unload(const std::string& id, OnDone on_done) {
   on_done(nullptr);
 }
 
+void ModelPool::keep(const std::string& id, KeepLoaded keep) {
+  const std::lock_guard lock(state_->mutex);
+  state_->slot_locked(id).keep = keep;
+  state_->wake.notify_all();
+}
+
 void ModelPool::release() {
   const std::lock_guard lock(state_->mutex);
   for (auto& slot : state_->slots) {
-    if (slot.phase == PoolState::Phase::kReady && !slot.pinned) slot.phase = PoolState::Phase::kRetiring;
+    if (slot.phase == PoolState::Phase::kReady && !state_->is_kept_locked(slot))
+      slot.phase = PoolState::Phase::kRetiring;
   }
   state_->wake.notify_all();
 }
@@ -141,10 +198,13 @@ std::vector<ModelEntry> ModelPool::list() const {
   const std::lock_guard lock(state_->mutex);
   std::vector<ModelEntry> entries;
   for (const auto& slot : state_->slots) {
+    if (slot.removed) continue;
     ModelEntry& entry = entries.emplace_back(slot.facts);
+    entry.names = slot.source.names;
     entry.loaded = slot.model != nullptr;
     entry.loading = slot.phase == PoolState::Phase::kWanted || slot.phase == PoolState::Phase::kLoading;
-    entry.pinned = slot.pinned;
+    entry.pinned = state_->is_kept_locked(slot);
+    entry.expires_in = state_->expires_in_locked(slot);
     entry.leases = slot.leases;
   }
   return entries;
@@ -165,13 +225,18 @@ engine::Counters ModelPool::counters() const {
     const std::lock_guard lock(state_->mutex);
     sum = state_->retired;
   }
-  for (const auto& model : loaded()) add(sum, model->generator->counters());
+  for (const auto& model : loaded()) pool::add(sum, model->generator->counters());
   return sum;
 }
 
 bool ModelPool::is_full() const {
   const auto models = loaded();
-  return models.size() == state_->slots.size() &&
+  const auto offered = [this] {
+    const std::lock_guard lock(state_->mutex);
+    return std::count_if(state_->slots.begin(), state_->slots.end(),
+                         [](const auto& slot) { return !slot.removed; });
+  };
+  return models.size() == static_cast<size_t>(offered()) &&
          std::all_of(models.begin(), models.end(),
                      [](const auto& model) { return model->generator->is_full(); });
 }

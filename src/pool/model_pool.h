@@ -17,15 +17,24 @@ namespace penstock::pool {
 
 class ModelPool {
  public:
-  /// The first source is the model of requests that name none. Throws Error(kInvalidRequest) without a
-  /// source, and for a name that is empty or stands for two.
+  /// The first source that is still offered is the model of requests that name none. Throws
+  /// Error(kInvalidRequest) without a source, and for a name that is empty or stands for two.
   explicit ModelPool(std::vector<ModelSource> sources, PoolOptions options = {});
   ~ModelPool();  // stop()
   ModelPool(const ModelPool&) = delete;
   ModelPool& operator=(const ModelPool&) = delete;
 
   /// The id of the model that answers to `name`; "" and "default" are the first. Throws Error(kNotFound).
-  const std::string& id_of(std::string_view name) const;
+  std::string id_of(std::string_view name) const;
+
+  /// Offers one more model. Throws as the constructor does.
+  void add(ModelSource source);
+  /// One more name of a model. Throws the same, and Error(kNotFound) for an id that is none.
+  void add_name(const std::string& id, const std::string& name);
+  void remove_name(const std::string& id, const std::string& name);
+  /// Offers the model no more and unloads it when nobody uses it any longer. Throws Error(kUnavailable) while
+  /// it is being loaded.
+  void remove(const std::string& id);
 
   /// A lease of a model that is loaded, else null. `id` as id_of gave it, here and below.
   Lease try_lease(const std::string& id);
@@ -45,6 +54,9 @@ class ModelPool {
   /// Unloads it as soon as nobody holds a lease; requests that come meanwhile wait and load it again. Also
   /// unpins. Throws Error(kUnavailable) while it is being loaded.
   void unload(const std::string& id, OnDone on_done);
+
+  /// How long it stays loaded when nobody uses it, from now on, in place of the pool's own idle time.
+  void keep(const std::string& id, KeepLoaded keep);
 
   /// Unloads what is not pinned.
   void release();

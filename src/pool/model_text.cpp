@@ -27,6 +27,18 @@ Json parse_or_empty(const std::string& text, const std::string& name) {
   return text.empty() ? Json::object() : base::parse_python_json(text, name);
 }
 
+/// The texts that text::TemplateFiles points into.
+struct TemplateTexts {
+  explicit TemplateTexts(const std::filesystem::path& directory)
+      : jinja(read_if_there(directory / "chat_template.jinja")),
+        tool_use(read_if_there(directory / "additional_chat_templates" / "tool_use.jinja")),
+        tokenizer_config(read_if_there(directory / "tokenizer_config.json")),
+        template_json(read_if_there(directory / "chat_template.json")) {}
+  text::TemplateFiles files() const { return {jinja, tool_use, tokenizer_config, template_json, {}}; }
+
+  const std::string jinja, tool_use, tokenizer_config, template_json;
+};
+
 void set_templates(ModelCodec& codec, const text::TemplateFiles& files, text::TemplateSpecials specials,
                    ModelText& out) {
   const auto choice = text::choose_template(files);
@@ -123,15 +135,12 @@ ModelText read_model_text(const std::filesystem::path& directory, const Json& co
     throw Error(Code::kNotFound,
                 "[pool.text] expected tokenizer.json in " + directory.string() + "; got none");
   }
-  const std::string tokenizer_config = read_if_there(directory / "tokenizer_config.json");
+  const TemplateTexts texts(directory);
+  const std::string& tokenizer_config = texts.tokenizer_config;
   const std::string generation = read_if_there(directory / "generation_config.json");
-  const std::string jinja = read_if_there(directory / "chat_template.jinja");
-  const std::string tool_use = read_if_there(directory / "additional_chat_templates" / "tool_use.jinja");
-  const std::string template_json = read_if_there(directory / "chat_template.json");
   ModelText out;
   auto codec = std::make_shared<ModelCodec>(text::Tokenizer::from_json(tokenizer_json, tokenizer_config));
-  set_templates(*codec, {jinja, tool_use, tokenizer_config, template_json, {}},
-                text::template_specials(tokenizer_config), out);
+  set_templates(*codec, texts.files(), text::template_specials(tokenizer_config), out);
   const Json generation_config = parse_or_empty(generation, "generation_config.json");
   out.defaults = read_generation_config(generation_config);
   finish(out, codec,
@@ -139,6 +148,12 @@ ModelText read_model_text(const std::filesystem::path& directory, const Json& co
           {"generation_config.json", value_or_null(generation_config, "eos_token_id"), true},
           {"tokenizer_config.json", eos_of_tokenizer_config(tokenizer_config, codec->tokenizer()), true}});
   return out;
+}
+
+std::string chat_template_of(const std::filesystem::path& directory) {
+  const TemplateTexts texts(directory);
+  const auto choice = text::choose_template(texts.files());
+  return choice ? choice->tool_use.value_or(choice->source) : std::string();
 }
 
 ModelText read_model_text(const tensor::Gguf& gguf) {

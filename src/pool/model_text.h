@@ -30,6 +30,10 @@ ModelText read_model_text(const std::filesystem::path& directory, const base::Js
 /// From the metadata of a GGUF file.
 ModelText read_model_text(const tensor::Gguf& gguf);
 
+/// The chat template of a model directory, without its tokenizer; empty without one. Throws what
+/// text::choose_template throws.
+std::string chat_template_of(const std::filesystem::path& directory);
+
 /// The vocabulary metadata of a GGUF file.
 text::GgufVocab gguf_vocab(const tensor::Gguf& gguf);
 

@@ -59,6 +59,9 @@ void note_facts(ModelEntry& facts, const Model& model) {
   facts.context_length = model.context_length;
   facts.memory = model.memory;
   facts.has_template = model.codec != nullptr && model.codec->has_template();
+  facts.has_reasoning = model.output.reasoning != nullptr;
+  facts.calls_tools = model.output.tools != nullptr;
+  if (model.codec != nullptr) facts.template_source = model.codec->template_source();
 }
 
 bool is_lack_of_memory(const std::exception_ptr& error) {
@@ -86,27 +89,29 @@ void add(engine::Counters& sum, const engine::Counters& c) {
 }
 
 PoolState::PoolState(std::vector<ModelSource> sources, PoolOptions given) : options(std::move(given)) {
-  const auto created = base::unix_seconds();
-  for (ModelSource& source : sources) {
-    Slot slot;
-    slot.facts.id = source.id;
-    slot.facts.names = source.names;
-    slot.facts.created = created;
-    slot.source = std::move(source);
-    by_id.emplace(slot.source.id, slots.size());
-    slots.push_back(std::move(slot));
-  }
+  for (ModelSource& source : sources) add_locked(std::move(source));
+}
+
+void PoolState::add_locked(ModelSource source) {
+  Slot slot;
+  slot.index = slots.size();
+  slot.facts.id = source.id;
+  slot.facts.created = base::unix_seconds();
+  slot.source = std::move(source);
+  by_id[slot.source.id] = slot.index;
+  slots.push_back(std::move(slot));
 }
 
 PoolState::Slot& PoolState::slot_locked(const std::string& id) {
   const auto found = by_id.find(id);
-  if (found == by_id.end()) throw Error(Code::kInternal, "[pool.slot] expected an id of the pool; got " + id);
+  if (found == by_id.end())
+    throw Error(Code::kNotFound, "[pool.slot] expected a model of the server; got " + id, "model");
   return slots[found->second];
 }
 
 Lease PoolState::lease_locked(Slot& slot) {
   ++slot.leases;
-  const auto index = static_cast<size_t>(&slot - slots.data());
+  const size_t index = slot.index;
   return {slot.model.get(), [self = shared_from_this(), index](const Model*) { self->release(index); }};
 }
 
@@ -129,7 +134,7 @@ uint64_t PoolState::want_locked(Slot& slot, OnLease on_lease) {
   if (slot.phase != Phase::kUnloaded) return ticket;
   slot.phase = Phase::kWanted;
   slot.wanted_since = options.now();
-  wanted.push_back(static_cast<size_t>(&slot - slots.data()));
+  wanted.push_back(slot.index);
   wake.notify_all();
   return ticket;
 }
@@ -143,7 +148,7 @@ OnLease PoolState::withdraw_locked(Slot& slot, uint64_t ticket) {
   --n_waiting;
   if (slot.phase == Phase::kWanted && slot.waiters.empty()) {
     slot.phase = Phase::kUnloaded;
-    std::erase(wanted, static_cast<size_t>(&slot - slots.data()));
+    std::erase(wanted, slot.index);
   }
   return on_lease;
 }
@@ -208,7 +213,7 @@ bool PoolState::unload_one(std::unique_lock<std::mutex>& lock) {
   found->phase = found->waiters.empty() ? Phase::kUnloaded : Phase::kWanted;
   if (found->phase == Phase::kWanted) {
     found->wanted_since = options.now();
-    wanted.push_back(static_cast<size_t>(found - slots.begin()));
+    wanted.push_back(found->index);
   }
   const auto done = std::exchange(found->unload_waiters, {});
   lock.unlock();
@@ -217,13 +222,21 @@ bool PoolState::unload_one(std::unique_lock<std::mutex>& lock) {
   return true;
 }
 
+/// Nothing for one that does not expire by idleness, or whose time has not begun.
+std::optional<KeepLoaded> PoolState::expires_in_locked(const Slot& slot) const {
+  if (slot.phase == Phase::kReady && slot.removed) return KeepLoaded(0);
+  const bool is_endless = !slot.keep && options.idle_ttl_ms == 0;
+  if (slot.phase != Phase::kReady || is_kept_locked(slot) || is_endless) return std::nullopt;
+  const KeepLoaded keep = slot.keep.value_or(KeepLoaded(options.idle_ttl_ms));
+  if (slot.leases > 0) return keep;
+  return std::chrono::duration_cast<KeepLoaded>(slot.last_used + keep - options.now());
+}
+
 bool PoolState::retire_idle_locked() {
-  if (options.idle_ttl_ms == 0) return false;
-  const Time oldest = options.now() - milliseconds(options.idle_ttl_ms);
   bool any = false;
   for (Slot& slot : slots) {
-    const bool is_idle = slot.phase == Phase::kReady && slot.leases == 0 && !slot.pinned;
-    if (!is_idle || slot.last_used > oldest) continue;
+    const auto left = expires_in_locked(slot);
+    if (!left || slot.leases > 0 || *left > KeepLoaded(0)) continue;
     slot.phase = Phase::kRetiring;
     any = true;
   }
@@ -315,7 +328,7 @@ bool PoolState::has_room_locked(const Slot& slot) const {
 PoolState::Slot* PoolState::victim_locked() {
   Slot* victim = nullptr;
   for (Slot& slot : slots) {
-    if (slot.phase != Phase::kReady || slot.leases > 0 || slot.pinned) continue;
+    if (slot.phase != Phase::kReady || slot.leases > 0 || is_kept_locked(slot)) continue;
     if (victim == nullptr || slot.last_used < victim->last_used) victim = &slot;
   }
   return victim;
@@ -323,8 +336,8 @@ PoolState::Slot* PoolState::victim_locked() {
 
 /// No room can come, or it has not come for long.
 bool PoolState::is_hopeless_locked(const Slot& slot) const {
-  const bool all_pinned = std::all_of(slots.begin(), slots.end(), [](const Slot& other) {
-    return other.phase != Phase::kReady || other.pinned;
+  const bool all_pinned = std::all_of(slots.begin(), slots.end(), [this](const Slot& other) {
+    return other.phase != Phase::kReady || is_kept_locked(other);
   });
   const bool none_retires = std::none_of(slots.begin(), slots.end(),
                                          [](const Slot& other) { return other.phase == Phase::kRetiring; });
@@ -335,10 +348,9 @@ bool PoolState::is_hopeless_locked(const Slot& slot) const {
 /// 0: nothing will happen by itself.
 milliseconds PoolState::nap_locked() const {
   if (!wanted.empty()) return kNap;
-  const bool expires =
-      options.idle_ttl_ms > 0 && std::any_of(slots.begin(), slots.end(), [](const Slot& slot) {
-        return slot.phase == Phase::kReady && slot.leases == 0 && !slot.pinned;
-      });
+  const bool expires = std::any_of(slots.begin(), slots.end(), [this](const Slot& slot) {
+    return slot.leases == 0 && expires_in_locked(slot).has_value();
+  });
   return expires ? kNap : milliseconds(0);
 }
 

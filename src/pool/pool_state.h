@@ -55,7 +55,15 @@ struct ModelEntry {
   int32_t context_length = 0;  // tokens, 0: not known yet
   ModelMemory memory;
   bool has_template = false;
+  bool has_reasoning = false;  // it writes its reasoning in a format that is known
+  bool calls_tools = false;    // the same of calls
+  std::string template_source;
+  std::optional<std::chrono::milliseconds> expires_in;  // of one that is loaded: when idleness unloads it
 };
+
+/// How long a model stays loaded that nobody uses; kForever holds against the room that others need, too.
+using KeepLoaded = std::chrono::milliseconds;
+inline constexpr KeepLoaded kForever = KeepLoaded::max();
 
 /// Gauges too; PoolState::retired has counters only.
 void add(engine::Counters& sum, const engine::Counters& c);
@@ -71,14 +79,17 @@ class PoolState : public std::enable_shared_from_this<PoolState> {
   };
 
   struct Slot {
+    size_t index = 0;
     ModelSource source;
     ModelEntry facts;
     Phase phase = Phase::kUnloaded;
     std::shared_ptr<const Model> model;
     uint64_t leases = 0;
     bool pinned = false;
-    Time last_used;     // while nobody holds a lease
-    Time wanted_since;  // while kWanted
+    std::optional<KeepLoaded> keep;  // absent: PoolOptions::idle_ttl_ms
+    bool removed = false;            // it is offered no more
+    Time last_used;                  // while nobody holds a lease
+    Time wanted_since;               // while kWanted
     std::vector<Waiter> waiters;
     std::vector<OnDone> unload_waiters;
   };
@@ -86,7 +97,11 @@ class PoolState : public std::enable_shared_from_this<PoolState> {
   PoolState(std::vector<ModelSource> sources, PoolOptions options);
 
   // Of the holder of the mutex:
+  /// Throws Error(kNotFound) for a model that was removed since its id was looked up.
   Slot& slot_locked(const std::string& id);
+  void add_locked(ModelSource source);
+  bool is_kept_locked(const Slot& slot) const { return slot.pinned || slot.keep == kForever; }
+  std::optional<KeepLoaded> expires_in_locked(const Slot& slot) const;
   Lease lease_locked(Slot& slot);
   uint64_t want_locked(Slot& slot, OnLease on_lease);  // a ticket
   /// Null when nobody waits with that ticket. What nobody waits for any more is not wanted.
@@ -99,7 +114,7 @@ class PoolState : public std::enable_shared_from_this<PoolState> {
   const PoolOptions options;
   mutable std::mutex mutex;
   std::condition_variable wake;
-  std::vector<Slot> slots;  // their number never changes
+  std::deque<Slot> slots;  // grows only: leases know their slot by its index
   std::map<std::string, size_t> by_id;
   std::deque<size_t> wanted;  // slots in order of arrival
   size_t n_waiting = 0;

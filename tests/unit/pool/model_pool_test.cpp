@@ -144,6 +144,12 @@ bool is_ready(const std::future<T>& future, int ms = 20000) {
   return future.wait_for(milliseconds(ms)) == std::future_status::ready;
 }
 
+bool eventually_stopped(const Fixture& f, int count) {
+  const auto until = steady_clock::now() + std::chrono::seconds(20);
+  while (f.stopped != count && steady_clock::now() < until) std::this_thread::sleep_for(milliseconds(1));
+  return f.stopped == count;
+}
+
 template <class Call>
 Code code_of(Call call) {
   try {
@@ -385,6 +391,99 @@ TEST(ModelPool, many_threads_and_models_with_room_for_two) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   for (const ModelEntry& entry : f.pool->list()) EXPECT_EQ(entry.leases, 0u) << entry.id;
+}
+
+ModelSource extra(Fixture& f, const std::string& name, std::vector<std::string> names = {}) {
+  return {name, std::move(names), [&f, name] { return f.load(name); }, 100};
+}
+
+TEST(ModelPool, a_time_of_its_own_counts_from_its_last_use) {
+  Fixture f;  // the pool itself keeps models for ever
+  f.get("a").reset();
+  f.get("b").reset();
+  f.pool->keep("a", milliseconds(1000));
+  EXPECT_EQ(f.pool->list()[0].expires_in, milliseconds(1000));
+  EXPECT_FALSE(f.pool->list()[1].expires_in);
+  f.advance(600);
+  EXPECT_EQ(f.pool->list()[0].expires_in, milliseconds(400));
+  f.get("a").reset();
+  f.advance(600);
+  EXPECT_EQ(f.loaded(), "ab");
+  f.advance(600);
+  EXPECT_TRUE(f.becomes("b"));
+}
+
+TEST(ModelPool, a_time_of_zero_unloads_it_when_its_last_user_lets_go) {
+  Fixture f;
+  Lease first = f.get("a"), second = f.get("a");
+  f.pool->keep("a", milliseconds(0));
+  first.reset();
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(f.loaded(), "a");
+  second.reset();
+  EXPECT_TRUE(f.becomes(""));
+}
+
+TEST(ModelPool, for_ever_is_a_pin_that_another_time_or_an_unload_takes_back) {
+  PoolOptions options;
+  options.max_loaded = 1;
+  options.room_wait_ms = 0;
+  options.idle_ttl_ms = 10;
+  Fixture f(std::move(options));
+  f.get("a").reset();
+  f.pool->keep("a", kForever);
+  EXPECT_TRUE(f.pool->list()[0].pinned);
+  f.advance(1000);
+  EXPECT_EQ(code_of([&] { f.get("b"); }), Code::kUnavailable);
+  f.pool->keep("a", milliseconds(500));
+  f.get("b").reset();
+  EXPECT_TRUE(f.becomes("b"));
+  f.pool->keep("b", kForever);
+  f.unload("b").get();
+  EXPECT_FALSE(f.pool->list()[1].pinned);
+}
+
+TEST(ModelPool, models_and_names_come_and_go) {
+  Fixture f({}, "a");
+  f.pool->add(extra(f, "x", {"org/x"}));
+  EXPECT_EQ(f.pool->id_of("org/x"), "x");
+  EXPECT_EQ(f.get("x")->id, "x");
+  EXPECT_EQ(code_of([&] { f.pool->add(extra(f, "y", {"a"})); }), Code::kInvalidRequest);
+  f.pool->add_name("x", "other");
+  EXPECT_EQ(code_of([&] { f.pool->add_name("x", "a"); }), Code::kInvalidRequest);
+  EXPECT_EQ(f.pool->id_of("other"), "x");
+  f.pool->remove_name("x", "other");
+  EXPECT_EQ(code_of([&] { f.pool->id_of("other"); }), Code::kNotFound);
+
+  Lease held = f.get("x");
+  f.pool->remove("x");
+  EXPECT_EQ(code_of([&] { f.pool->id_of("x"); }), Code::kNotFound);
+  EXPECT_EQ(code_of([&] { f.pool->try_lease("x"); }), Code::kNotFound);
+  EXPECT_EQ(f.pool->list().size(), 1u);
+  EXPECT_EQ(held->id, "x");
+  held.reset();
+  EXPECT_TRUE(eventually_stopped(f, 1));
+
+  f.pool->add(extra(f, "x"));  // the name is free again
+  EXPECT_EQ(f.get("x")->id, "x");
+  EXPECT_EQ(f.loads_of("x"), 2);
+}
+
+TEST(ModelPool, the_first_that_is_left_is_the_default) {
+  Fixture f({}, "ab");
+  f.pool->remove("a");
+  EXPECT_EQ(f.pool->id_of(""), "b");
+  f.pool->remove("b");
+  EXPECT_EQ(code_of([&] { f.pool->id_of(""); }), Code::kNotFound);
+}
+
+TEST(ModelPool, a_model_that_is_loading_is_not_removed) {
+  Fixture f;
+  f.hold("b");
+  auto lease = f.ask("b");
+  EXPECT_EQ(code_of([&] { f.pool->remove("b"); }), Code::kUnavailable);
+  f.let_go("b");
+  EXPECT_EQ(lease.get()->id, "b");
 }
 
 }  // namespace
