@@ -96,6 +96,7 @@ struct Receipt {
 struct Done {
   Usage usage;
   Receipt receipt;
+  std::vector<int32_t> tokens = {};  // of prompt and answer, where the request wants them
 };
 
 /// The request failed, before or after Started; the last event.

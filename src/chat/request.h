@@ -33,6 +33,9 @@ struct Conversation {
   std::optional<int64_t> reasoning_budget;  // most tokens of reasoning; kept, not enforced yet
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the answer goes on where the last message stops
+  std::vector<int32_t> prior_tokens;    // of an earlier exchange; they come before what the template renders
+  bool works_without_template = false;  // a model that has none gets the texts of the messages alone
+  bool needs_reasoning = false;         // refused by a model whose reasoning cannot be told from its answer
 };
 
 /// Raw texts or token ids to continue, one generation each; no template.
@@ -75,6 +78,7 @@ struct Request {
   bool logprobs = false;
   int32_t top_logprobs = 0;
   bool ignore_eos = false;
+  bool wants_tokens = false;  // Done has the tokens of the first prompt and its first answer
   Serving serving;
   Origin origin;
 };

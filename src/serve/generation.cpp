@@ -93,7 +93,7 @@ void Generation::submit() {
   usage_.prompt_tokens = prepared.prompt_tokens;
   receipt_.max_tokens = prepared.max_tokens;
   make_slots(prepared);
-  if (!request_.serving.session.empty()) {
+  if (keeps_tokens()) {
     session_tokens_ = prepared.prompts.front().job.prompt;
     cache_salt_ = prepared.prompts.front().job.cache_salt;
   }
@@ -237,7 +237,7 @@ bool Generation::reschedule() {
 void Generation::process(size_t index, const std::optional<engine::Receipt>& receipt) {
   Slot& slot = slots_[index];
   const auto is_muted = [this] { return failed_ || is_cancelled_; };
-  if (index == 0 && !request_.serving.session.empty()) {
+  if (index == 0 && keeps_tokens()) {
     for (const engine::Token& token : slot.taken) session_tokens_.push_back(token.id);
   }
   if (!is_muted()) {
@@ -362,7 +362,7 @@ void Generation::report() {
 }
 
 void Generation::note_session() {
-  if (shared_->sessions == nullptr || session_tokens_.empty()) return;
+  if (shared_->sessions == nullptr || request_.serving.session.empty() || session_tokens_.empty()) return;
   tier::SessionRecord use;
   use.id = request_.serving.session;
   use.model = model_->id;
@@ -392,10 +392,12 @@ void Generation::end_if_closed() {
   }
   if (how_ == Tally::End::kFinished) shared_->service_time.add(receipt_.prefill_ms + receipt_.decode_ms);
   shared_->live.remove(request_.id);
+  std::vector<int32_t> tokens;
+  if (request_.wants_tokens) tokens = session_tokens_;
   if (how_ != Tally::End::kRefused) note_session();
   report();
   shared_->tally.end(how_);
-  if (how_ == Tally::End::kFinished) emit(chat::Done{usage_, receipt_});
+  if (how_ == Tally::End::kFinished) emit(chat::Done{usage_, receipt_, std::move(tokens)});
   if (why == Why::kById && !failed_) {
     emit(chat::Failure{
         Error(Code::kCancelled, "[serve.generation] expected to finish; got cancelled by its id")});

@@ -98,6 +98,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void emit(chat::Event event);
   void emit_all();
   void end_if_closed();
+  bool keeps_tokens() const { return request_.wants_tokens || !request_.serving.session.empty(); }
   void note_session();
   Outcome outcome() const;
   void report();
@@ -117,7 +118,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   Tally::End how_ = Tally::End::kFinished;
   bool failed_ = false, ended_ = false, cut_ = false;  // cut_: a choice ended for its length
   std::optional<base::Code> error_;
-  std::vector<int32_t> session_tokens_;  // prompt and answer of the first choice, where a session is named
+  std::vector<int32_t> session_tokens_;  // prompt and answer of the first choice, where keeps_tokens()
   uint64_t cache_salt_ = 0;
   size_t open_ = 0;                  // slots whose job is in the engine
   std::vector<chat::Event> events_;  // of one turn of one choice

@@ -45,17 +45,19 @@ void check_conversation(const chat::Conversation& conversation) {
 }
 
 /// The engine looks too, but does not know the field's name.
+void check_ids(const std::vector<int32_t>& ids, int32_t vocab_size, const char* field) {
+  for (const int32_t id : ids) {
+    if (id >= 0 && id < vocab_size) continue;
+    throw Error(Code::kInvalidRequest,
+                "[serve.check] expected token ids below " + std::to_string(vocab_size) + "; got " +
+                    std::to_string(id),
+                field);
+  }
+}
+
 void check_prompt_ids(const chat::Completion& completion, int32_t vocab_size) {
   for (const auto& prompt : completion.prompts) {
-    const auto* ids = std::get_if<std::vector<int32_t>>(&prompt);
-    if (ids == nullptr) continue;
-    for (const int32_t id : *ids) {
-      if (id >= 0 && id < vocab_size) continue;
-      throw Error(Code::kInvalidRequest,
-                  "[serve.check] expected token ids below " + std::to_string(vocab_size) + "; got " +
-                      std::to_string(id),
-                  "prompt");
-    }
+    if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) check_ids(*ids, vocab_size, "prompt");
   }
 }
 
@@ -135,6 +137,11 @@ void check(const chat::Request& request, const pool::Model& model) {
   }
   if (const auto* conversation = std::get_if<chat::Conversation>(&request.input)) {
     check_conversation(*conversation);
+    check_ids(conversation->prior_tokens, model.codec->vocab_size(), "context");
+    if (conversation->needs_reasoning && model.output.reasoning == nullptr) {
+      throw Error(Code::kInvalidRequest, "[serve.check] \"" + model.id + "\" does not support thinking",
+                  "think");
+    }
   } else {
     check_prompt_ids(std::get<chat::Completion>(request.input), model.codec->vocab_size());
   }

@@ -100,9 +100,20 @@ void cut_after_final_message(std::string& rendered, std::string final_text) {
   rendered.resize(at + final_text.size());
 }
 
+/// For a model without a template: the texts alone, an empty line between them.
+EncodedPrompt encode_texts(const chat::Conversation& conversation, const pool::Model& model) {
+  std::string joined;
+  for (const chat::Message& message : conversation.messages) {
+    joined += (joined.empty() ? "" : "\n\n") + message.text();
+  }
+  const bool is_first = conversation.prior_tokens.empty();
+  return {model.codec->encode_marked(model.guard->mark(model.guard->fence(joined)), is_first), false};
+}
+
 EncodedPrompt encode_conversation(const chat::Conversation& conversation, const pool::Model& model) {
   const text::Codec& codec = *model.codec;
   const text::ControlGuard& guard = *model.guard;
+  if (!codec.has_template() && conversation.works_without_template) return encode_texts(conversation, model);
   if (!codec.has_template()) {
     throw Error(
         Code::kInvalidRequest,
@@ -126,7 +137,9 @@ bool shows_tools(const chat::Conversation& conversation) {
 std::vector<EncodedPrompt> encode_prompts(const chat::Request& request, const pool::Model& model) {
   std::vector<EncodedPrompt> prompts;
   if (const auto* conversation = std::get_if<chat::Conversation>(&request.input)) {
-    prompts.push_back(encode_conversation(*conversation, model));
+    EncodedPrompt& prompt = prompts.emplace_back(encode_conversation(*conversation, model));
+    prompt.ids.insert(prompt.ids.begin(), conversation->prior_tokens.begin(),
+                      conversation->prior_tokens.end());
     return prompts;
   }
   for (const auto& prompt : std::get<chat::Completion>(request.input).prompts) {

@@ -66,7 +66,7 @@ class Service {
   void require_room(const chat::Origin& origin);
 
   std::vector<ModelCard> models() const { return pool_->list(); }
-  pool::ModelPool& pool() { return *pool_; }
+  pool::ModelPool& pool() const { return *pool_; }
   const pool::Profiles& profiles() const { return profiles_; }
 
   /// The model that answers to `name`, or to what stands before its ":profile"; "" and "default" are the
