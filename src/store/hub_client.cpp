@@ -139,6 +139,7 @@ FileInfo HubClient::file_info(const RepoInfo& repo, std::string_view file, const
 void HubClient::fetch(HubCache& cache, const RepoInfo& repo, const FileInfo& file, uint64_t before_bytes,
                       uint64_t total_bytes, const Watch& watch) {
   const fs::path blob = cache.blob(repo.repo, file.etag);
+  const std::string sha256 = is_hex(file.etag, 64) ? file.etag : "";
   const BlobLock lock(cache, repo.repo, file.etag, watch.cancel);
   if (!fs::exists(blob)) {
     const http::ClientRequest get = request("GET", fmt::format("/{}/resolve/{}/{}", repo.repo, repo.commit,
@@ -152,7 +153,9 @@ void HubClient::fetch(HubCache& cache, const RepoInfo& repo, const FileInfo& fil
     work.size_bytes = file.size_bytes;
     work.digest = [&] { return digest_for_etag(file.etag, file.size_bytes); };
     work.expected_digest = file.etag;
-    work.on_bytes = [&](uint64_t bytes) { watch.progress({file.file, before_bytes + bytes, total_bytes}); };
+    work.on_bytes = [&](uint64_t bytes) {
+      watch.progress({file.file, before_bytes + bytes, total_bytes, sha256});
+    };
     try {
       transfer(client_, work, retry_, watch);
     } catch (const base::Error& error) {
@@ -160,7 +163,7 @@ void HubClient::fetch(HubCache& cache, const RepoInfo& repo, const FileInfo& fil
       throw;
     }
   }
-  watch.progress({file.file, before_bytes + file.size_bytes, total_bytes});
+  watch.progress({file.file, before_bytes + file.size_bytes, total_bytes, sha256});
   cache.link(repo.repo, repo.commit, file.file, file.etag);
 }
 

@@ -173,6 +173,12 @@ std::optional<Located> Registry::find(std::string_view name) const {
                   all_aliases(), name, note));
 }
 
+std::optional<Located> Registry::find_stored(std::string_view name) const {
+  if (const Alias* alias = find_alias(name)) return find_alias_file(*alias);
+  const auto repo = parse_repo_name(name);
+  return repo ? find_repo(*repo) : std::nullopt;
+}
+
 Located Registry::require(std::string_view name) const {
   if (auto found = find(name)) return *found;
   throw base::Error(

@@ -74,11 +74,18 @@ class Registry {
   /// of them, kNotFound for a path that is not there, kCorrupt for a folder that lacks part of its model.
   std::optional<Located> find(std::string_view name) const;
 
+  /// find() of an alias or a repository only: for names of requests, which never name a path. Nothing for a
+  /// text that is neither.
+  std::optional<Located> find_stored(std::string_view name) const;
+
   /// find(), or Error(kNotFound) that says how to pull it.
   Located require(std::string_view name) const;
 
   /// Downloads what is missing; a local path is only checked. Tries an alias's sources in order.
   Located pull(std::string_view name, const Watch& watch);
+
+  /// The same for an alias or a repository only. Throws Error(kInvalidRequest) for a text that is neither.
+  Located pull_stored(std::string_view name, const Watch& watch);
 
   std::vector<Listed> list() const;
   Facts show(std::string_view name) const;

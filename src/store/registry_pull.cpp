@@ -15,9 +15,16 @@ http::ClientOptions Registry::client_options() const {
 
 Located Registry::pull(std::string_view name, const Watch& watch) {
   if (auto local = find_local(name)) return *local;
+  if (find_alias(name) != nullptr || parse_repo_name(name)) return pull_stored(name, watch);
+  return require(name);
+}
+
+Located Registry::pull_stored(std::string_view name, const Watch& watch) {
   if (const Alias* alias = find_alias(name)) return pull_alias(*alias, watch);
   if (const auto repo = parse_repo_name(name)) return pull_repo(*repo, watch);
-  return require(name);
+  throw base::Error(
+      base::Code::kInvalidRequest,
+      fmt::format("[store.pull] expected an alias or a repository as in org/name; got '{}'", name));
 }
 
 namespace {

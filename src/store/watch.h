@@ -13,6 +13,7 @@ struct Progress {
   std::string what;          // the file or package in transfer
   uint64_t done_bytes = 0;   // of the whole pull
   uint64_t total_bytes = 0;  // 0: not known yet
+  std::string sha256 = {};   // of that file, where the source says
 };
 
 struct Watch {
