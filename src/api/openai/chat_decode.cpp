@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include "api/effort.h"
 #include "api/openai/decode.h"
 #include "api/openai/fields.h"
+#include "api/tools.h"
 #include "base/error.h"
 
 namespace penstock::api::openai {
@@ -14,35 +14,8 @@ using base::Code;
 using base::Error;
 using base::Json;
 
-constexpr size_t kMaxNameBytes = 64;
-
-/// ^[a-zA-Z0-9_-]{1,64}$
-bool is_function_name(const std::string& name) {
-  return !name.empty() && name.size() <= kMaxNameBytes &&
-         std::all_of(name.begin(), name.end(),
-                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
-}
-
-void check_tool(const Json& value, const std::string& path) {
-  const Reader tool(value, path + ".");
-  if (tool.string("type") != "function") tool.reject("type", "function");
-  const Json* function = tool.find("function");
-  if (function == nullptr) tool.reject("function", "an object");
-  const Reader fields(*function, path + ".function.");
-  if (!is_function_name(fields.string("name").value_or(""))) {
-    fields.reject("name", "1 to 64 letters, digits, _ or -");
-  }
-  fields.string("description");
-  const Json* parameters = fields.find("parameters");
-  if (parameters != nullptr && !parameters->is_object()) fields.reject("parameters", "a JSON schema");
-}
-
-void read_tools(const Reader& reader, chat::Conversation& conversation) {
-  if (const Json* tools = reader.find("tools")) {
-    if (!tools->is_array()) reader.reject("tools", "a list");
-    for (size_t i = 0; i < tools->size(); ++i) check_tool((*tools)[i], "tools[" + std::to_string(i) + "]");
-    conversation.tools = *tools;
-  }
+void read_tool_fields(const Reader& reader, chat::Conversation& conversation) {
+  if (reader.find("tools") != nullptr) conversation.tools = read_tools(reader, "tools");
   if (const Json* choice = reader.find("tool_choice")) {
     const bool is_word = *choice == "none" || *choice == "auto" || *choice == "required";
     if (!is_word && !choice->is_object()) reader.reject("tool_choice", "none, auto, required or an object");
@@ -103,7 +76,7 @@ Decoded decode_chat(const Json& body) {
   if (reader.boolean("store").value_or(false)) out.ignored.push_back("store");
   chat::Conversation conversation;
   conversation.messages = decode_messages(reader);
-  read_tools(reader, conversation);
+  read_tool_fields(reader, conversation);
   read_template_fields(reader, conversation);
   out.request.input = std::move(conversation);
   return out;
