@@ -10,6 +10,7 @@
 #include "api/anthropic/signing_key.h"
 #include "api/health.h"
 #include "api/models.h"
+#include "api/ollama/routes.h"
 #include "api/openai/batches.h"
 #include "api/openai/files.h"
 #include "api/openai/routes.h"
@@ -50,6 +51,7 @@ void mount(http::Router& router, serve::Service& service, Meters& meters, const 
   mount_generating(router, service, meters, stores, settings);
   openai::add_file_routes(router, service, meters.ignored, stores.files);
   openai::add_batch_routes(router, service, meters.ignored, stores.batches);
+  ollama::add_routes(router, {service, stores.library, meters.ignored, settings.cors_origins});
   admin::add_routes(router, service);
   admin::add_status_routes(router, service, meters);
   add_health_routes(router, service);

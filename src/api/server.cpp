@@ -67,6 +67,11 @@ std::string read_api_key(const config::Settings& settings) {
   return key;
 }
 
+bool may_change_models(const config::Settings& settings) {
+  if (settings.model_changes != "auto") return settings.model_changes == "on";
+  return !settings.unix_socket.empty() || is_loopback(settings.host);
+}
+
 void check_settings(const config::Settings& settings) {
   access_of(settings);
   http::try_addresses(addresses_of(settings));

@@ -45,6 +45,9 @@ class ApiServer {
   std::unique_ptr<http::Server> server_;
 };
 
+/// Whether requests may change the models that are served: what the setting model_changes comes to.
+bool may_change_models(const config::Settings& settings);
+
 /// The key of the settings: api_key, or the first line of api_key_file; empty where neither is set.
 std::string read_api_key(const config::Settings& settings);
 

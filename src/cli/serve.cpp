@@ -4,6 +4,7 @@
 #include <fstream>
 #include <future>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <sstream>
 
@@ -22,6 +23,7 @@
 #include "db/database.h"
 #include "jobs/batches.h"
 #include "jobs/file_store.h"
+#include "library/library.h"
 #include "serve/response_store.h"
 #include "serve/script.h"
 #include "serve/scripted_generator.h"
@@ -32,7 +34,7 @@ namespace {
 
 constexpr std::string_view kScripted = "scripted:";
 
-std::shared_ptr<const pool::Model> scripted_model(const std::string& engine) {
+pool::ModelSource scripted_source(const std::string& engine) {
   if (!engine.starts_with(kScripted)) {
     throw base::Error(base::Code::kInvalidRequest,
                       "[cli.serve] expected --engine scripted:FILE; got " + engine);
@@ -44,27 +46,66 @@ std::shared_ptr<const pool::Model> scripted_model(const std::string& engine) {
                       "[cli.serve] expected a script at " + path + "; got no such file");
   std::stringstream text;
   text << in.rdbuf();
-  return serve::make_scripted_model(serve::parse_script(text.str()));
+  pool::ModelSource source;
+  const serve::Script script = serve::parse_script(text.str());
+  source.id = script.model;
+  source.names = script.names;
+  source.load = [script] { return serve::make_scripted_model(script); };
+  return source;
 }
+
+/// What is served, and where the files of each model are.
+struct Served {
+  std::shared_ptr<pool::ModelPool> models;
+  std::map<std::string, store::Located> located;
+};
 
 /// The first model that is named is loaded before the server listens, so that what is wrong with it is said
 /// here.
-std::shared_ptr<pool::ModelPool> make_pool(const Program& program, const config::Settings& settings,
-                                           const std::vector<std::string>& names,
-                                           const ServedTogether& together) {
-  auto models = std::make_shared<pool::ModelPool>(served_models(program, settings, names, together),
-                                                  pool_options(settings, together.memory));
-  if (names.empty() && !settings.model_dir.empty()) return models;
+Served make_pool(const Program& program, const config::Settings& settings,
+                 const std::vector<std::string>& names, const std::string& engine,
+                 const ServedTogether& together) {
+  Served served;
+  std::vector<pool::ModelSource> sources;
+  if (!engine.empty()) {
+    sources.push_back(scripted_source(engine));
+  } else {
+    for (ServedModel& model : served_models(program, settings, names, together)) {
+      served.located[model.source.id] = std::move(model.located);
+      sources.push_back(std::move(model.source));
+    }
+  }
+  served.models =
+      std::make_shared<pool::ModelPool>(std::move(sources), pool_options(settings, together.memory));
+  if (names.empty() && engine.empty() && !settings.model_dir.empty()) return served;
   std::promise<void> loaded;
-  models->load(models->id_of(""), std::nullopt, [&loaded](const std::exception_ptr& error) {
+  served.models->load(served.models->id_of(""), std::nullopt, [&loaded](const std::exception_ptr& error) {
     error == nullptr ? loaded.set_value() : loaded.set_exception(error);
   });
   loaded.get_future().get();
-  return models;
+  return served;
 }
 
-std::unique_ptr<serve::Service> make_service(const Program& program, const config::Settings& settings,
-                                             const std::vector<std::string>& names, const std::string& engine,
+/// The library offers the models that requests made before, and takes what they make.
+library::LibraryOptions library_options(const Program& program, const config::Settings& settings,
+                                        Served served, bool is_scripted, const ServedTogether& together,
+                                        const serve::Service& service) {
+  library::LibraryOptions options;
+  options.folder = std::filesystem::path(settings.state_dir) / "library";
+  options.may_change = api::may_change_models(settings);
+  options.max_upload_bytes = static_cast<uint64_t>(settings.max_upload_bytes);
+  options.located = std::move(served.located);
+  options.is_tag_taken = [&service](std::string_view tag) { return service.profiles().contains(tag); };
+  if (is_scripted) return options;
+  options.registry = std::make_shared<store::Registry>(make_registry(program));
+  options.make_source = [settings, together](const store::Located& located, const std::string& name) {
+    return added_source(settings, together, located, name);
+  };
+  return options;
+}
+
+std::unique_ptr<serve::Service> make_service(const config::Settings& settings,
+                                             const std::shared_ptr<pool::ModelPool>& models,
                                              const ServedTogether& together) {
   serve::ServiceOptions options;
   options.disk = together.disk;
@@ -72,8 +113,7 @@ std::unique_ptr<serve::Service> make_service(const Program& program, const confi
   options.hosted_model_names = settings.hosted_model_names;
   options.memory = together.memory;
   if (!settings.profiles.empty()) options.profiles = pool::read_profiles(settings.profiles);
-  if (!engine.empty()) return std::make_unique<serve::Service>(scripted_model(engine), std::move(options));
-  return std::make_unique<serve::Service>(make_pool(program, settings, names, together), std::move(options));
+  return std::make_unique<serve::Service>(models, std::move(options));
 }
 
 /// glibc raises these thresholds with the sizes that it sees freed, and then keeps what a passing peak took.
@@ -97,14 +137,18 @@ int run(const Program& program, const config::Settings& settings, const std::vec
                                   api::ShutdownSignals::stop();
                                 },
                                 memory_guard(settings), open_disk_cache(settings)};
-  const auto service = make_service(program, settings, names, engine, together);
+  Served served = make_pool(program, settings, names, engine, together);
+  const auto service = make_service(settings, served.models, together);
+  const auto models = served.models;
+  library::Library library(
+      models, library_options(program, settings, std::move(served), !engine.empty(), together, *service));
   const auto file = std::filesystem::path(settings.state_dir) / "penstock.db";
   db::Database database(
       file, {serve::ResponseStore::schema(), jobs::FileStore::schema(file), jobs::Batches::schema()});
   serve::ResponseStore responses(database);
   jobs::FileStore files(database);
   jobs::Batches batches(database, files);
-  api::ApiServer server(settings, *service, {responses, files, batches});
+  api::ApiServer server(settings, *service, {responses, files, batches, library});
   server.start();
   std::cout << "listening on " << server.url() << std::endl;
   if (settings.unix_socket.empty() && (settings.host == "0.0.0.0" || settings.host == "::"))
@@ -121,7 +165,7 @@ int run(const Program& program, const config::Settings& settings, const std::vec
 void add_serve(CLI::App& app, Program& program) {
   auto models = std::make_shared<std::vector<std::string>>();
   auto engine = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("serve", "Serve models over HTTP (OpenAI API)");
+  CLI::App* command = app.add_subcommand("serve", "Serve models over HTTP (OpenAI and Ollama API)");
   CLI::Option* name = command->add_option(
       "model", *models,
       "Aliases, org/name, folders or .gguf files: the first is loaded now, others when a request names them; "

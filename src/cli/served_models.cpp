@@ -69,9 +69,9 @@ pool::ModelSource source_of(pool::LoadOptions options, const store::Located& loc
 
 }  // namespace
 
-std::vector<pool::ModelSource> served_models(const Program& program, const config::Settings& settings,
-                                             const std::vector<std::string>& names,
-                                             const ServedTogether& together) {
+std::vector<ServedModel> served_models(const Program& program, const config::Settings& settings,
+                                       const std::vector<std::string>& names,
+                                       const ServedTogether& together) {
   std::vector<store::Located> found;
   for (const std::string& name : names) found.push_back(locate_or_pull(program, name));
   if (names.empty() && settings.model_dir.empty()) found.push_back(locate_or_pull(program, ""));
@@ -99,10 +99,18 @@ std::vector<pool::ModelSource> served_models(const Program& program, const confi
     throw Error(Code::kInvalidRequest,
                 "[cli.serve] expected one model beside --draft-model; got " + std::to_string(found.size()));
   }
-  std::vector<pool::ModelSource> sources;
+  std::vector<ServedModel> models;
   for (const store::Located& one : found)
-    sources.push_back(source_of(load_options_with_draft(program, settings, one), one, together));
-  return sources;
+    models.push_back({source_of(load_options_with_draft(program, settings, one), one, together), one});
+  return models;
+}
+
+pool::ModelSource added_source(const config::Settings& settings, const ServedTogether& together,
+                               const store::Located& located, const std::string& name) {
+  pool::LoadOptions options = load_options(settings, located);
+  options.name = name;
+  options.names.clear();
+  return source_of(std::move(options), located, together);
 }
 
 std::shared_ptr<tier::DiskStore> open_disk_cache(const config::Settings& settings) {

@@ -11,6 +11,7 @@
 #include "config/settings.h"
 #include "pool/memory_guard.h"
 #include "pool/model_pool.h"
+#include "store/registry.h"
 #include "tier/disk_store.h"
 
 namespace penstock::cli {
@@ -22,12 +23,21 @@ struct ServedTogether {
   std::shared_ptr<tier::DiskStore> disk;      // null: none
 };
 
+/// A model that the server is started with.
+struct ServedModel {
+  pool::ModelSource source;
+  store::Located located;
+};
+
 /// The named ones first, pulled when they are not here; without a name and a --model-dir one is chosen for
 /// this machine. Throws what is wrong with a named model; a folder of --model-dir that holds part of a model
 /// is left out, with a warning.
-std::vector<pool::ModelSource> served_models(const Program& program, const config::Settings& settings,
-                                             const std::vector<std::string>& names,
-                                             const ServedTogether& together);
+std::vector<ServedModel> served_models(const Program& program, const config::Settings& settings,
+                                       const std::vector<std::string>& names, const ServedTogether& together);
+
+/// One that a request made or downloaded, under the name that it gave it.
+pool::ModelSource added_source(const config::Settings& settings, const ServedTogether& together,
+                               const store::Located& located, const std::string& name);
 
 /// Null where no folder is set. Throws Error(kIo), kUnavailable, as tier::DiskStore does.
 std::shared_ptr<tier::DiskStore> open_disk_cache(const config::Settings& settings);

@@ -11,6 +11,7 @@
 #include "fuzz/target.h"
 #include "jobs/batches.h"
 #include "jobs/file_store.h"
+#include "library/library.h"
 #include "serve/response_store.h"
 #include "serve/scripted_generator.h"
 #include "unit/http/raw_client.h"
@@ -27,7 +28,11 @@ constexpr const char* kScript = R"({"names":["other"],"special_tokens":["<s>"],"
 /// A server on a socket of its own, made with the first input and stopped at the end.
 class Live {
  public:
-  Live() : service_(models()), server_(settings(), service_, {responses_, files_, batches_}) {
+  Live()
+      : models_(models()),
+        service_(models_),
+        library_(models_, {}),
+        server_(settings(), service_, {responses_, files_, batches_, library_}) {
     server_.start();
   }
   ~Live() { server_.drain_and_stop(0); }
@@ -58,7 +63,9 @@ class Live {
     return settings;
   }
 
+  const std::shared_ptr<pool::ModelPool> models_;
   serve::Service service_;
+  library::Library library_;  // requests may change nothing
   static std::string state() { return socket() + "-state/penstock.db"; }
   db::Database database_{
       state(), {serve::ResponseStore::schema(), jobs::FileStore::schema(state()), jobs::Batches::schema()}};
