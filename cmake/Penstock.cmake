@@ -59,7 +59,7 @@ function(penstock_library name)
     target_compile_options(penstock_${name} PRIVATE -O2)
   endif()
   # What reads bytes from outside tells the fuzz driver (tests/fuzz) where it goes.
-  if(PENSTOCK_SANITIZE MATCHES address AND name MATCHES "^(base|http|chat|text|tensor|models|pool|serve|api|tier)$")
+  if(PENSTOCK_SANITIZE MATCHES address AND name MATCHES "^(base|http|chat|text|formats|tensor|models|pool|serve|api|tier)$")
     target_compile_options(penstock_${name} PRIVATE -fsanitize-coverage=trace-pc)
   endif()
   if(CMAKE_UNITY_BUILD AND name MATCHES "^(http|text)$")
