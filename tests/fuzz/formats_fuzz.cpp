@@ -74,7 +74,7 @@ std::vector<std::string> seeds() {
     for (const formats::Opener& opener : formats::kToolFormats[i]->openers) {
       std::string text = {static_cast<char>(i), static_cast<char>(i)};
       out.push_back(text + "a " + std::string(opener.marker) +
-                    "{\"name\": \"f\", \"arguments\": {\"a\": \"b\"}}" + std::string(opener.closer));
+                    "{\"name\": \"f\", \"arguments\": {\"a\": \"b\\d\"}}" + std::string(opener.closer));
       out.push_back(text + std::string(opener.marker) + "f>{\"a\": \"b\"}" + std::string(opener.closer));
     }
   }
@@ -82,9 +82,10 @@ std::vector<std::string> seeds() {
 }
 
 std::vector<std::string> words() {
-  std::vector<std::string> out = {"<function=f>",     "<parameter=a>",  "</parameter>", "</function>",
-                                  "f(a='x')",         "call:f{",        "\"a\": \"",    "\\ud83d",
-                                  "{\"name\": \"f\"", "to=functions.f", "<think>",      "</think>"};
+  std::vector<std::string> out = {"<function=f>", "<parameter=a>",    "</parameter>",   "</function>",
+                                  "f(a='x')",     "call:f{",          "\"a\": \"",      "\\ud83d",
+                                  "\\d",          "{\"name\": \"f\"", "to=functions.f", "<think>",
+                                  "</think>"};
   for (const formats::ToolFormat* format : formats::kToolFormats) {
     for (const std::string_view token : format->spelled) out.emplace_back(token);
   }
