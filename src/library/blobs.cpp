@@ -8,8 +8,8 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/whole_file.h"
 #include "store/transfer.h"
-#include "tier/files.h"
 
 namespace penstock::library {
 namespace {
@@ -83,7 +83,7 @@ struct Blobs::Upload::State : std::enable_shared_from_this<Blobs::Upload::State>
             "[library.upload] expected bytes with the digest sha256:" + sha256 + "; got sha256:" + got,
             "digest");
       }
-      tier::sync_file(partial);
+      base::sync_file(partial);
       fs::rename(partial, path);
       return nullptr;
     } catch (...) {

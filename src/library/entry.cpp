@@ -7,8 +7,8 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/whole_file.h"
 #include "library/names.h"
-#include "tier/files.h"
 
 namespace penstock::library {
 namespace {
@@ -79,7 +79,7 @@ void write_entry(const fs::path& folder, const Entry& entry) {
   const std::string text = to_json(entry).dump(-1, ' ', false, Json::error_handler_t::replace);
   std::error_code error;
   fs::create_directories(folder, error);
-  tier::write_whole(path_of(folder, entry.name), std::array{std::string_view(text)}, tier::Durable::kYes);
+  base::write_whole(path_of(folder, entry.name), std::array{std::string_view(text)}, base::Durable::kYes);
 }
 
 void remove_entry(const fs::path& folder, const std::string& name) {

@@ -247,7 +247,7 @@ void Service::start(const std::shared_ptr<Generation>& generation, const std::st
   }
 }
 
-const std::string& Service::id_of(std::string_view name) const {
+std::string Service::id_of(std::string_view name) const {
   try {
     return pool_->id_of(name);
   } catch (const Error&) {

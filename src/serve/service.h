@@ -108,7 +108,7 @@ class Service {
   };
   void require_running() const;
   void count_refused(std::string id, chat::Origin origin, base::Code code);
-  const std::string& id_of(std::string_view name) const;
+  std::string id_of(std::string_view name) const;
   Named resolve(std::string_view name) const;
   void start(const std::shared_ptr<Generation>& generation, const std::string& id);
 
