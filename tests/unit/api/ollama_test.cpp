@@ -114,9 +114,12 @@ TEST(OllamaFields, the_reference_page_lists_the_same_sets) {
 
 TEST(OllamaErrors, OL_14_are_a_text_under_their_paths) {
   const base::Error error(base::Code::kNotFound, "[api.model] model 'x' not found", "model");
-  EXPECT_EQ(api::error_response(error, "/api/chat").body, R"({"error":"model 'x' not found"})");
-  EXPECT_EQ(api::error_response(error, "/api/chat").status, 404);
-  EXPECT_NE(api::error_response(error, "/v1/models").body.find("model_not_found"), std::string::npos);
+  http::Request request;
+  request.path = "/api/chat";
+  EXPECT_EQ(api::error_response(error, request).body, R"({"error":"model 'x' not found"})");
+  EXPECT_EQ(api::error_response(error, request).status, 404);
+  request.path = "/v1/models";
+  EXPECT_NE(api::error_response(error, request).body.find("model_not_found"), std::string::npos);
 }
 
 chat::Done done(std::vector<int32_t> tokens = {}) {
