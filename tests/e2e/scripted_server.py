@@ -85,7 +85,7 @@ class Server:
     def start(self, what, log_path, arguments, environment):
         self.log_path = log_path
         command = [binary(), "serve", *what]
-        if "--state-dir" not in arguments:
+        if "--state-dir" not in (*what, *arguments):
             # Not the user's own, and none that another server has.
             command += ["--state-dir", str(log_path.with_suffix(f".{time.monotonic_ns()}.state"))]
         if "--port" not in arguments and "--unix-socket" not in arguments:

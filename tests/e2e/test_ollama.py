@@ -350,7 +350,7 @@ def test_SE_12_models_are_changed_only_where_that_is_allowed(start, tmp_path):
         answer = off.request(method, path, body)
         assert answer.status == 403 and "model_changes" in answer.json["error"], path
     assert off.request("HEAD", "/api/blobs/sha256:" + "0" * 64).status == 403
-    assert not (tmp_path / "off").exists()
+    assert not (tmp_path / "off" / "library").exists()
     others = start([{"pieces": ["a"]}], "--host", "0.0.0.0", "--api-key", "k", "--state-dir", str(tmp_path / "others"))
     answer = others.request(*asks[1][:2], asks[1][2], headers={"Authorization": "Bearer k"})
     assert answer.status == 403, "off by default where other machines reach it"

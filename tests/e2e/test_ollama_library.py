@@ -61,7 +61,7 @@ def upload(server, folder):
 
 
 def state_files(tmp_path):
-    return sorted(p.relative_to(tmp_path / "state").as_posix() for p in (tmp_path / "state").rglob("*") if p.is_file())
+    return sorted(p.relative_to(tmp_path / "state").as_posix() for p in (tmp_path / "state" / "library").rglob("*") if p.is_file())
 
 
 def test_what_files_say_of_a_model_that_is_not_loaded(servers, tmp_path):
