@@ -1,5 +1,6 @@
-// The C ABI of the Rust crate textkit (tokenizers and chat templates). Handles are immutable and may be used from any
-// thread; only src/text includes this. A unit test of the crate checks these declarations against src/ffi.rs.
+// The C ABI of the Rust crate textkit (tokenizers, chat templates, grammars). Handles are immutable and may be used from
+// any thread, but for matchers, each of which one thread uses at a time; only src/text and src/grammar include this. A
+// unit test of the crate checks these declarations against src/ffi.rs.
 #ifndef TEXTKIT_H
 #define TEXTKIT_H
 
@@ -15,12 +16,15 @@ extern "C" {
 #define TEXTKIT_OK 0
 #define TEXTKIT_INVALID 1      // a file or argument that cannot be used
 #define TEXTKIT_UNSUPPORTED 2  // a file that is understood and not done here
-#define TEXTKIT_REFUSED 3      // the template refused the conversation
+#define TEXTKIT_REFUSED 3      // the template refused the conversation; a grammar that cannot be compiled or followed
 #define TEXTKIT_TOO_SMALL 4    // the buffer is too small; the size that it needs was written
 #define TEXTKIT_PANIC 5        // a defect of the library
 
 typedef struct TextkitTokenizer TextkitTokenizer;
 typedef struct TextkitTemplate TextkitTemplate;
+typedef struct TextkitGrammarEnv TextkitGrammarEnv;
+typedef struct TextkitGrammar TextkitGrammar;
+typedef struct TextkitMatcher TextkitMatcher;
 
 // Bytes with an explicit length. `data` may be null when `size` is 0.
 typedef struct TextkitBytes {
@@ -53,6 +57,15 @@ typedef struct TextkitGgufVocab {
   int32_t add_eos;
   int32_t add_space_prefix;
 } TextkitGgufVocab;
+
+// Piece i is the i-th string; bit 0 of flags[i] marks control tokens. The ids of `ends` may follow where a grammar may
+// end, and nowhere else.
+typedef struct TextkitVocabulary {
+  TextkitStrings pieces;
+  const uint8_t* flags;  // [pieces.count]
+  const uint32_t* ends;
+  size_t ends_count;
+} TextkitVocabulary;
 
 typedef struct TextkitTokenizerInfo {
   size_t vocab_size;
@@ -95,6 +108,35 @@ void textkit_template_free(TextkitTemplate* chat_template);
 // clock shows them. If `capacity` is too small, only the size is written.
 int32_t textkit_template_render(const TextkitTemplate* chat_template, TextkitBytes context, int64_t local_time_s,
                                 uint8_t* buffer, size_t capacity, size_t* size);
+
+// What all grammars of one vocabulary share; costs a tenth of a second and more.
+int32_t textkit_grammar_env_make(const TextkitVocabulary* vocabulary, TextkitGrammarEnv** out);
+void textkit_grammar_env_free(TextkitGrammarEnv* env);  // its grammars may live on
+
+// Ids whose bytes joined are `text`, none of a control token. If `capacity` is too small, only the count is written.
+int32_t textkit_grammar_env_cover(const TextkitGrammarEnv* env, TextkitBytes text, uint32_t* ids, size_t capacity,
+                                  size_t* count);
+
+// kind: 0 a JSON schema, 1 any JSON object, 2 a regular expression, 3 a JSON array of texts to choose from, 4 Lark.
+int32_t textkit_grammar_compile(const TextkitGrammarEnv* env, int32_t kind, TextkitBytes source, TextkitGrammar** out);
+void textkit_grammar_free(TextkitGrammar* grammar);  // its matchers may live on
+
+// The JSON schema as a %json part of a Lark grammar should have it. If `capacity` is too small, only the size is
+// written.
+int32_t textkit_grammar_json_part(TextkitBytes schema, uint8_t* buffer, size_t capacity, size_t* size);
+
+int32_t textkit_matcher_make(const TextkitGrammar* grammar, TextkitMatcher** out);
+int32_t textkit_matcher_clone(const TextkitMatcher* matcher, TextkitMatcher** out);
+void textkit_matcher_free(TextkitMatcher* matcher);
+
+// Writes all of `words`: bit t % 32 of words[t / 32] is set for a token t that may follow.
+int32_t textkit_matcher_mask(TextkitMatcher* matcher, uint32_t* words, size_t count);
+int32_t textkit_matcher_consume(TextkitMatcher* matcher, const uint32_t* tokens, size_t count);
+// How many of the tokens, from the first, may follow.
+int32_t textkit_matcher_validate(TextkitMatcher* matcher, const uint32_t* tokens, size_t count, size_t* valid);
+int32_t textkit_matcher_rollback(TextkitMatcher* matcher, size_t count);
+// 0 where more must follow, 1 where the answer may end, 2 where it is complete.
+int32_t textkit_matcher_state(TextkitMatcher* matcher, int32_t* state);
 
 #ifdef __cplusplus
 }

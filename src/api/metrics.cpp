@@ -119,6 +119,9 @@ void add_engine(Page& page, const engine::Counters& c) {
   page.counter("engine_draft_model_failures_total", "Failures of the draft model, which cost no answer",
                c.draft_model_failures);
   add_drafts(page, c);
+  page.counter("engine_masks_total", "Masks that were computed for constrained tokens", c.masks);
+  page.head("engine_mask_seconds_total", "Time that they took, beside the model's own work", "counter");
+  page.sample("engine_mask_seconds_total", "", c.mask_seconds);
   page.counter("engine_prompt_tokens_total", "Prompt tokens that were computed", c.prompt_tokens);
 }
 

@@ -86,6 +86,9 @@ struct Receipt {
   int32_t max_tokens = 0;     // what the room in the context left of the client's max_tokens
   int32_t cached_tokens = 0;  // of the prompts
   int32_t preemptions = 0;    // times it gave its place to others and went on later, over all choices
+  int32_t masks = 0;          // computed for constrained tokens, over all choices
+  double mask_ms = 0;         // that they took, beside the model's own work
+  double grammar_ms = 0;      // that compiling the grammar took
   int32_t drafted = 0;        // tokens that were proposed, over all choices
   int32_t accepted = 0;       // of them, drawn
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0;

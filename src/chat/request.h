@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "chat/constraint.h"
 #include "chat/message.h"
 
 namespace penstock::chat {
@@ -74,7 +75,8 @@ struct Request {
   int32_t n = 1;                      // generations per prompt
   bool logprobs = false;
   int32_t top_logprobs = 0;
-  bool ignore_eos = false;
+  bool ignore_eos = false;                // but for the end that a constraint has
+  std::optional<Constraint> constraint;   // absent: the answers are free
   Serving serving;
   Origin origin;
 };

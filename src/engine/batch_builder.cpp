@@ -12,6 +12,7 @@ void BatchBuilder::build(const StepPlan& plan, std::span<Sequence* const> sequen
   samples_.clear();
   biases_.clear();
   drawing_.clear();
+  guided_.clear();
   edit_tables(plan, sequences);
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     add_row(plan.rows[i], *sequences[i]);
@@ -69,6 +70,10 @@ void BatchBuilder::add_draws(Sequence& sequence) {
   sample.params.n_biases = static_cast<int32_t>(sequence.job.biases.size());
   sample.top_logprobs = sequence.job.top_logprobs;
   biases_.insert(biases_.end(), sequence.job.biases.begin(), sequence.job.biases.end());
+  const auto n = static_cast<size_t>(rows_.back().n_logits);
+  if (sequence.guide != nullptr) {
+    guided_.push_back({&sequence, samples_.size(), std::span(sequence.drafts).first(n - 1)});
+  }
   for (int32_t i = 0; i < rows_.back().n_logits; ++i) {
     sample.logit_row = static_cast<int32_t>(samples_.size());
     sample.draft = i == 0 ? exec::kNoDraft : sequence.drafts[static_cast<size_t>(i - 1)];

@@ -2,6 +2,7 @@
 // of the sequences on the way. Engine thread; the arrays live until the next build.
 #pragma once
 
+#include "engine/mask_builder.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "exec/executor.h"
@@ -17,7 +18,12 @@ class BatchBuilder {
   void build(const StepPlan& plan, std::span<Sequence* const> sequences);
 
   exec::Batch batch() const { return {rows_, tokens_, edits_, copies_}; }
-  exec::SampleBatch draws() const { return {samples_, biases_}; }
+  exec::SampleBatch draws(const MaskBuilder& masks) {
+    masks.apply(samples_);
+    return {samples_, biases_, masks.words()};
+  }
+  /// Of sequences with a guide; their drafts are the sequences' own.
+  const std::vector<GuidedRow>& guided() const { return guided_; }
   /// The sequence of each draw.
   const std::vector<Sequence*>& drawing() const { return drawing_; }
 
@@ -35,6 +41,7 @@ class BatchBuilder {
   std::vector<exec::SampleRow> samples_;
   std::vector<ops::Bias> biases_;
   std::vector<Sequence*> drawing_;
+  std::vector<GuidedRow> guided_;
   std::vector<cache::TableChange> changes_;
 };
 

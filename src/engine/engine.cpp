@@ -65,6 +65,7 @@ Engine::Engine(std::unique_ptr<exec::Executor> executor, const models::Plan& pla
       inbox_(std::make_shared<Inbox>(static_cast<size_t>(options_.max_seqs) +
                                      static_cast<size_t>(options_.max_queue))),
       builder_(executor_->caps().role_blind),
+      masks_(plan.vocab, options_.mask_threads),
       speculator_(drafting_, std::move(draft_model)) {
   check_options(options_);
   const int32_t wanted =
@@ -99,6 +100,7 @@ std::vector<uint64_t> Engine::submit(Job job, std::vector<Member> members) {
     sequence->job = job;
     sequence->job.params.seed = member.seed;
     sequence->sink = std::move(member.sink);
+    sequence->guide = std::move(member.guide);
     sequence->tokens = prompt;
     sequence->n_prompt = static_cast<int32_t>(prompt.size());
     sequence->submitted = Sequence::Clock::now();

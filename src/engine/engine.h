@@ -15,6 +15,7 @@
 #include "engine/disk_tier.h"
 #include "engine/fair_queue.h"
 #include "engine/generator.h"
+#include "engine/mask_builder.h"
 #include "engine/options.h"
 #include "engine/prefix_cache.h"
 #include "engine/scheduler.h"
@@ -105,6 +106,7 @@ class Engine : public Generator {
   StepPlan plan_next();
   void begin_followers();
   void propose_drafts();
+  void cut_refused_drafts();
   std::vector<Candidate> candidates() const;
   Candidate candidate(const WaitingJob& job, Priority priority) const;
   std::vector<int32_t> blocks_of_follower(const Sequence& sequence) const;
@@ -149,6 +151,7 @@ class Engine : public Generator {
   std::vector<Sequence*> planned_;  // of each row of the plan that is being launched
   std::deque<Step> launched_;       // oldest first
   BatchBuilder builder_;
+  MaskBuilder masks_;
   speculate::Speculator speculator_;
 
   mutable std::mutex counters_mutex_;  // never held while a sink runs

@@ -87,6 +87,19 @@ void Engine::propose_drafts() {
          {s->id, s->slot, s->tokens, s->n_prompt, &s->job.params, s->job.biases, room, &s->drafts}});
   }
   speculator_.propose(candidates);
+  cut_refused_drafts();
+}
+
+/// What may not follow is not drawn either; a guide that fails says so again when its mask is computed.
+void Engine::cut_refused_drafts() {
+  for (const auto& s : running_) {
+    if (s->guide == nullptr || s->drafts.empty()) continue;
+    try {
+      s->drafts.resize(s->guide->allowed(s->drafts));
+    } catch (...) {
+      s->drafts.clear();
+    }
+  }
 }
 
 /// The first of the queue, as long as there may be room for them.

@@ -10,6 +10,16 @@ namespace penstock::engine {
 using base::Code;
 using base::Error;
 
+namespace {
+
+std::string text_of(exec::RowError error) {
+  return error == exec::RowError::kNoToken ? "[engine.step] expected a token that the sequence's grammar "
+                                             "allows; got logits for none of them"
+                                           : "[engine.step] expected finite logits; got NaN or infinity";
+}
+
+}  // namespace
+
 /// False when there is nothing to launch.
 bool Engine::launch_next() {
   const StepPlan plan = plan_next();
@@ -36,6 +46,9 @@ bool Engine::launch_next() {
   note_launched(plan, step);
   launched_.push_back(std::move(step));
   if (const Step& last = launched_.back(); !last.error.empty()) fail(last.rows, last.error);
+  for (const MaskBuilder::Error& error : masks_.errors()) {
+    if (!error.sequence->ended) finish(*error.sequence, Finish::kFailed, error.text);
+  }
   return true;
 }
 
@@ -48,14 +61,21 @@ void Engine::launch(const StepPlan& plan, Step& step) {
     executor_->reset_slot(s->slot, tokens.first(n_prompt), tokens.subspan(n_prompt));
   }
   builder_.build(plan, step.rows);
-  step.ticket = executor_->forward(builder_.batch());
+  masks_.start(builder_.guided());
+  try {
+    step.ticket = executor_->forward(builder_.batch());
+  } catch (...) {
+    masks_.finish();
+    throw;
+  }
+  masks_.finish();
   for (Sequence* s : step.rows) {
     if (s->is_new) prefix_.launched(*s);
   }
   step.drawing = builder_.drawing();
   if (step.drawing.empty()) return;
   try {
-    executor_->sample(step.ticket, builder_.draws());
+    executor_->sample(step.ticket, builder_.draws(masks_));
   } catch (...) {
     step.error = current_failure().text;
   }
@@ -87,6 +107,8 @@ void Engine::note_launched(const StepPlan& plan, Step& step) {
   count_blocks();
   const std::lock_guard lock(counters_mutex_);
   ++counters_.steps;
+  counters_.masks += masks_.n_masks();
+  counters_.mask_seconds += masks_.ms() / 1000;
   counters_.max_batch_width = std::max(counters_.max_batch_width, static_cast<uint64_t>(width));
   for (const PlannedRow& row : plan.rows) {
     if (!row.decode) counters_.prompt_tokens += static_cast<uint64_t>(row.n_tokens);
@@ -159,7 +181,7 @@ void Engine::note_drafts(const Step& step) {
 
 void Engine::deliver_draw(Sequence& sequence, const exec::StepOutput& output, size_t draw) {
   if (output.errors[draw] != exec::RowError::kNone) {
-    return finish(sequence, Finish::kFailed, "[engine.step] expected finite logits; got NaN or infinity");
+    return finish(sequence, Finish::kFailed, text_of(output.errors[draw]));
   }
   const Token token{output.tokens[draw], output.logprobs[draw], output.top[draw]};
   sequence.last_token = token.id;
@@ -172,6 +194,13 @@ void Engine::deliver_draw(Sequence& sequence, const exec::StepOutput& output, si
     sequence.receipt.stop_id = token.id;
     return finish(sequence, Finish::kStop);
   }
+  if (sequence.guide != nullptr) {
+    try {
+      sequence.guide->accept(token.id);
+    } catch (...) {
+      return finish(sequence, Finish::kFailed, current_failure().text);
+    }
+  }
   sequence.tokens.push_back(token.id);
   ++sequence.receipt.completion_tokens;
   {
@@ -183,6 +212,7 @@ void Engine::deliver_draw(Sequence& sequence, const exec::StepOutput& output, si
   } catch (...) {
     return finish(sequence, Finish::kFailed, current_failure().text);
   }
+  if (sequence.guide != nullptr && sequence.guide->is_done()) return finish(sequence, Finish::kStop);
   if (sequence.draws_read == sequence.job.max_tokens) finish(sequence, Finish::kLength);
 }
 

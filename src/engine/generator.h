@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cache/prefix_index.h"
+#include "engine/token_guide.h"
 #include "ops/sample.h"
 #include "speculate/sources.h"
 
@@ -58,6 +59,8 @@ struct Receipt {
   int32_t drafted = 0;            // tokens that were proposed
   int32_t accepted = 0;           // and drawn
   int32_t draft_steps = 0;        // steps that checked some
+  int32_t masks = 0;              // of its draws
+  double mask_ms = 0;             // that they took, beside forwards and each other
   int32_t preemptions = 0;        // times it had to give up its blocks and compute them again
   int32_t max_batch_width = 0;    // most sequences in a step that this one shared
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0;
@@ -84,12 +87,15 @@ struct Counters {
   std::array<speculate::SourceStats, speculate::kSources> drafts;
   uint64_t draft_model_failures = 0;
   uint64_t max_batch_width = 0;
+  uint64_t masks = 0;       // of constrained draws
+  double mask_seconds = 0;  // that they took
 };
 
 /// One of the answers to a job.
 struct Member {
   uint64_t seed = 0;
   std::shared_ptr<Sink> sink;
+  std::unique_ptr<TokenGuide> guide;  // null: any token may follow
 };
 
 /// What is to become of what was computed for a text.

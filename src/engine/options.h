@@ -21,6 +21,7 @@ struct EngineOptions {
   int32_t max_draft_tokens = 0;        // proposed for a sequence and checked in one step; 0: none
   speculate::Use draft_use = speculate::Use::kAuto;  // what may propose them
   double draft_cost_guess = 0.25;         // of a draft in a step, in plain steps, until it is measured
+  int mask_threads = 2;                   // that compute masks of constrained sequences beside a forward
   bool prefix_cache = true;               // beginnings that were computed once serve later jobs
   std::vector<int32_t> n_blocks;          // of each KV group, as the executor was loaded with
   std::shared_ptr<tier::DiskStore> disk;  // of cached blocks, for later and for after a restart; null: none

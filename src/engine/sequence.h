@@ -24,6 +24,7 @@ struct Sequence {
   uint64_t group = 0;  // the id of the first member: those of a group have the same prompt
   Job job;             // its prompt stands in `tokens`
   std::shared_ptr<Sink> sink;
+  std::unique_ptr<TokenGuide> guide;        // knows what was delivered; null: any token may follow
   Priority priority = Priority::kRealtime;  // what waiting has made of the job's
 
   std::vector<int32_t> tokens;  // the prompt and what was delivered
@@ -61,8 +62,10 @@ struct Sequence {
   bool leaves() const { return ended || preempted; }
   bool is_filled() const { return filled == fill; }
   bool may_decode() const {
-    return !leaves() && !waits && is_filled() && draws > 0 && draws < job.max_tokens;
+    return !leaves() && !waits && is_filled() && draws > 0 && draws < job.max_tokens && knows_last_token();
   }
+  /// What may follow depends on what was drawn, so a constrained sequence is in one step at a time.
+  bool knows_last_token() const { return guide == nullptr || draws == draws_read; }
   /// What it must compute to go on from its tokens: the last one drawn is fed by the next draw.
   int32_t tokens_to_fill() const { return static_cast<int32_t>(tokens.size()) - (draws_read > 0 ? 1 : 0); }
   /// Position of the next token to launch.

@@ -108,6 +108,7 @@ void DelayedExecutor::sample(Ticket ticket, const SampleBatch& batch) {
   step.sampled = true;
   step.sample_rows = copy(batch.rows);
   step.biases = copy(batch.biases);
+  step.masks = copy(batch.masks);
   for (const Row& row : step.rows) {
     SlotView& view = slots_[row.slot];
     if (view.undrawn != ticket) continue;
@@ -176,7 +177,7 @@ void DelayedExecutor::run(Step& step) {
     }
     for (const Write& write : step.writes) inner_->write_block(write.kv_group, write.block, write.bytes);
     inner = inner_->forward({step.rows, step.tokens, step.table_edits, step.copies});
-    if (step.sampled) inner_->sample(*inner, {step.sample_rows, step.biases});
+    if (step.sampled) inner_->sample(*inner, {step.sample_rows, step.biases, step.masks});
     keep(step.results, inner_->wait(*inner));
   } catch (...) {
     step.failure = std::current_exception();

@@ -60,6 +60,7 @@ class DelayedExecutor : public Executor {
     bool sampled = false;
     std::vector<SampleRow> sample_rows;
     std::vector<ops::Bias> biases;
+    std::vector<uint32_t> masks;
     bool ran = false, waited = false;
     std::exception_ptr failure;
     Results results;

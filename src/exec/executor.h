@@ -49,6 +49,7 @@ struct Batch {
 };
 
 inline constexpr int32_t kNoDraft = -1;
+inline constexpr int32_t kNoMask = -1;
 
 /// Draws from one logit row, or hands it to the host. A drawn token becomes the slot's last token and is
 /// counted.
@@ -58,14 +59,26 @@ struct SampleRow {
   int32_t top_logprobs = -1;  // -1: no logprob either
   bool host_logits = false;   // copy the logits out instead of drawing
   int32_t draft = kNoDraft;   // draws only if the row before it, of the same slot, drew this token
+  int32_t mask = kNoMask;     // of SampleBatch::masks: only tokens that it allows are drawn
 };
 
 struct SampleBatch {
   std::span<const SampleRow> rows;
   std::span<const ops::Bias> biases;
+  std::span<const uint32_t> masks = {};  // [masks, mask_words(vocab)], as ops::RowEdits::mask
+
+  std::span<const uint32_t> mask_of(const SampleRow& row, size_t n_words) const {
+    return row.mask == kNoMask ? std::span<const uint32_t>()
+                               : masks.subspan(static_cast<size_t>(row.mask) * n_words, n_words);
+  }
 };
 
-enum class RowError : uint8_t { kNone, kNotFinite };
+inline size_t mask_words(int32_t vocab) {
+  return (static_cast<size_t>(vocab) + 31) / 32;
+}
+
+/// kNoToken: the mask left no token that could be drawn.
+enum class RowError : uint8_t { kNone, kNotFinite, kNoToken };
 
 /// Results, one entry for each SampleRow.
 struct StepOutput {

@@ -68,8 +68,13 @@ void OwnedOutput::draw_row(size_t index, const SampleBatch& batch, const LogitRo
   if (row.host_logits) return;
   const auto biases = batch.biases.subspan(static_cast<size_t>(row.params.first_bias),
                                            static_cast<size_t>(row.params.n_biases));
-  ops::Draw draw =
-      ops::sample(logits, row.params, biases, slot.counts(), from.next_position, row.top_logprobs);
+  const ops::RowEdits edits{biases, slot.counts(),
+                            batch.mask_of(row, mask_words(static_cast<int32_t>(logits.size())))};
+  ops::Draw draw = ops::sample(logits, row.params, edits, from.next_position, row.top_logprobs);
+  if (draw.token < 0) {
+    errors_[index] = RowError::kNoToken;
+    return;
+  }
   slot.drawn(draw.token);
   tokens_[index] = draw.token;
   logprobs_[index] = draw.logprob;

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "base/error.h"
@@ -65,6 +66,19 @@ void apply_counts(std::span<float> logits, const SampleParams& p, std::span<cons
     }
     if (c.generated > 0) {
       logit -= p.presence_penalty + p.frequency_penalty * static_cast<float>(c.generated);
+    }
+  }
+}
+
+/// What is not allowed becomes minus infinity.
+void apply_mask(std::span<float> logits, std::span<const uint32_t> mask) {
+  constexpr size_t kBits = 32;
+  for (size_t first = 0; first < logits.size(); first += kBits) {
+    const uint32_t word = first / kBits < mask.size() ? mask[first / kBits] : 0;
+    if (word == ~uint32_t{0}) continue;
+    const size_t n = std::min(kBits, logits.size() - first);
+    for (size_t i = 0; i < n; ++i) {
+      if ((word >> i & 1) == 0) logits[first + i] = -std::numeric_limits<float>::infinity();
     }
   }
 }
@@ -158,21 +172,24 @@ float gumbel(uint64_t seed, int32_t position, int32_t token) {
   return gumbel_of(noise_bits(noise_key(seed, position), token));
 }
 
-Draw sample(std::span<const float> logits, const SampleParams& params, std::span<const Bias> biases,
-            std::span<const TokenCounts> counts, int32_t position, int32_t n_top) {
+Draw sample(std::span<const float> logits, const SampleParams& params, const RowEdits& edits,
+            int32_t position, int32_t n_top) {
   thread_local ScannedRow raw, processed;
   thread_local std::vector<float> edited;
   check(params);
   scan(logits, raw);
   require_finite(raw);
   Draw out;
-  if (biases.empty() && (counts.empty() || !has_penalty(params))) {
+  const bool has_counts = !edits.counts.empty() && has_penalty(params);
+  if (edits.biases.empty() && !has_counts && edits.mask.empty()) {
     out.token = choose(raw, params, position);
   } else {
     edited.assign(logits.begin(), logits.end());
-    for (const Bias& b : biases) edited[checked_token(b.token, edited.size())] += b.value;
-    if (has_penalty(params)) apply_counts(edited, params, counts);
+    for (const Bias& b : edits.biases) edited[checked_token(b.token, edited.size())] += b.value;
+    if (has_counts) apply_counts(edited, params, edits.counts);
+    if (!edits.mask.empty()) apply_mask(edited, edits.mask);
     scan(edited, processed);
+    if (!edits.mask.empty() && !processed.has_bad && processed.argmax < 0) return out;
     out.token = choose(processed, params, position);
   }
   if (n_top >= 0) add_logprobs(raw, n_top, out);

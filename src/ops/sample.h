@@ -14,7 +14,7 @@ struct Bias {
 };
 
 /// Applied in this order: bias, repetition penalty (prompt and generated tokens), presence and frequency
-/// penalties (generated tokens), temperature, top-k, top-p, min-p, draw.
+/// penalties (generated tokens), mask, temperature, top-k, top-p, min-p, draw.
 struct SampleParams {
   float temperature = 0;  // 0 is argmax
   int32_t top_k = 0;      // 0 off
@@ -39,9 +39,16 @@ struct TokenCounts {
   bool in_prompt = false;
 };
 
+/// What changes a row's logits beside its parameters.
+struct RowEdits {
+  std::span<const Bias> biases;
+  std::span<const TokenCounts> counts;  // may name a token once at most
+  std::span<const uint32_t> mask;  // token t may be drawn if bit t % 32 of word t / 32 is set; empty: all may
+};
+
 struct Draw {
-  int32_t token = -1;
-  float logprob = 0;  // natural log of softmax over the logits as the model gave them
+  int32_t token = -1;  // -1: no token that the mask allows has a finite logit
+  float logprob = 0;   // natural log of softmax over the logits as the model gave them
   std::vector<TopToken> top;
 };
 
@@ -52,11 +59,11 @@ float gumbel(uint64_t seed, int32_t position, int32_t token);
 void check(const SampleParams& params);
 
 /// Draws the token at `position`, which is one more than the position of the token whose logits these are.
-/// `logits` [vocab] are the model's own; `biases` are this row's; `counts` may name a token once at most.
-/// `n_top` alternatives with their logprobs; -1: no logprob either, which saves a pass. Top-p shares are of
-/// what top-k left, min-p is relative to the largest. Ties go to the smaller id, -infinity is never drawn.
-/// Throws Error(kInternal) when a logit is NaN or +infinity or none is finite.
-Draw sample(std::span<const float> logits, const SampleParams& params, std::span<const Bias> biases,
-            std::span<const TokenCounts> counts, int32_t position, int32_t n_top);
+/// `logits` [vocab] are the model's own. `n_top` alternatives with their logprobs; -1: no logprob either,
+/// which saves a pass. Top-p shares are of what the mask and top-k left, min-p is relative to the largest of
+/// it. Ties go to the smaller id, -infinity is never drawn. Throws Error(kInternal) when a logit is NaN or
+/// +infinity or none is finite.
+Draw sample(std::span<const float> logits, const SampleParams& params, const RowEdits& edits,
+            int32_t position, int32_t n_top);
 
 }  // namespace penstock::ops

@@ -22,6 +22,7 @@ void set_codec(Model& model, std::shared_ptr<text::Codec> codec, const std::stri
   model.output = formats::chosen(tool_format, reasoning_format, formats::detect(codec->template_source()));
   model.spelled_tokens = ids_of(model.output.spelled_tokens(), *codec);
   model.guard = std::make_shared<text::ControlGuard>(*codec);
+  model.grammars = std::make_shared<grammar::Compiler>(codec, model.stop_ids);
   model.codec = std::move(codec);
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/generator.h"
 #include "formats/format.h"
+#include "grammar/compiler.h"
 #include "pool/generation_defaults.h"
 #include "text/codec.h"
 #include "text/control_guard.h"
@@ -45,10 +46,11 @@ struct Model {
   formats::OutputFormat output;                     // what it writes calls and reasoning in
   std::vector<int32_t> spelled_tokens;              // control tokens that the parser of that must see
   std::shared_ptr<const text::ControlGuard> guard;  // of the codec's vocabulary
+  std::shared_ptr<grammar::Compiler> grammars;      // of the codec's vocabulary and the stop ids
   std::shared_ptr<engine::Generator> generator;
 };
 
-/// Gives the model its text side: codec, guard, and the formats of its output, which are those of its chat
+/// Gives the model, whose stop ids are known, its text side: codec, guard, grammars, and the formats of its output, which are those of its chat
 /// template unless they are named. Throws Error(kInvalidRequest) for a name that is none.
 void set_codec(Model& model, std::shared_ptr<text::Codec> codec, const std::string& tool_format,
                const std::string& reasoning_format);

@@ -41,6 +41,8 @@ void add_counted(engine::Counters& sum, const engine::Counters& c) {
   sum.steps += c.steps;
   for (size_t i = 0; i < sum.drafts.size(); ++i) sum.drafts[i].add(c.drafts[i]);
   sum.draft_model_failures += c.draft_model_failures;
+  sum.masks += c.masks;
+  sum.mask_seconds += c.mask_seconds;
   sum.max_batch_width = std::max(sum.max_batch_width, c.max_batch_width);
   sum.prefix.lookups += c.prefix.lookups;
   sum.prefix.hits += c.prefix.hits;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "serve/guides.h"
 #include "serve/prompt.h"
 
 namespace penstock::serve {
@@ -89,9 +90,11 @@ void Generation::make_slots(const Prepared& prepared) {
 
 void Generation::submit() {
   const pool::Model& model = *model_;
+  const Guides guides(request_, model);
   Prepared prepared = prepare(request_, model);
   usage_.prompt_tokens = prepared.prompt_tokens;
   receipt_.max_tokens = prepared.max_tokens;
+  receipt_.grammar_ms = guides.compile_ms();
   make_slots(prepared);
   if (!request_.serving.session.empty()) {
     session_tokens_ = prepared.prompts.front().job.prompt;
@@ -105,7 +108,8 @@ void Generation::submit() {
     }
     std::vector<engine::Member> members;
     for (size_t i = 0; i < prompt.seeds.size(); ++i) {
-      members.push_back({prompt.seeds[i], std::make_shared<Mailbox>(shared_from_this(), slot + i)});
+      members.push_back({prompt.seeds[i], std::make_shared<Mailbox>(shared_from_this(), slot + i),
+                         guides.make({.open = prompt.in_reasoning})});
     }
     open_members(slot, model.generator->submit(std::move(prompt.job), std::move(members)));
     slot += prompt.seeds.size();
@@ -261,6 +265,8 @@ void Generation::note(size_t index, const engine::Receipt& receipt) {
   receipt_.batch_width = std::max(receipt_.batch_width, receipt.max_batch_width);
   receipt_.cached_tokens = usage_.cached_tokens;
   receipt_.preemptions += receipt.preemptions;
+  receipt_.masks += receipt.masks;
+  receipt_.mask_ms += receipt.mask_ms;
   receipt_.drafted += receipt.drafted;
   receipt_.accepted += receipt.accepted;
   receipt_.queue_ms = std::max(receipt_.queue_ms, receipt.queue_ms);

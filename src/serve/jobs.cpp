@@ -95,7 +95,7 @@ engine::Job job_template(const chat::Request& request, const pool::Model& model)
   engine::Job job;
   job.params = sample_params(request.sampling, model.defaults);
   for (const auto& [token, value] : request.sampling.logit_bias) job.biases.push_back({token, value});
-  if (!request.ignore_eos) job.stop_ids = model.stop_ids;
+  if (!request.ignore_eos || request.constraint) job.stop_ids = model.stop_ids;
   job.top_logprobs = request.logprobs ? request.top_logprobs : -1;
   job.priority = static_cast<engine::Priority>(request.serving.urgency);
   job.use_cache = request.serving.use_cache;

@@ -95,6 +95,7 @@ std::vector<uint64_t> ScriptedGenerator::submit(engine::Job job, std::vector<eng
     sequence.pieces = sequence.reply->report ? bytes_of(report_of(job, prompt)) : sequence.reply->pieces;
     sequence.job = job;
     sequence.sink = std::move(member.sink);
+    sequence.guide = std::move(member.guide);
     sequence.submitted = Clock::now();
     sequence.receipt.prompt_tokens = length;
     sequence.receipt.cached_tokens = sequence.reply->cached_tokens;
@@ -264,6 +265,7 @@ bool ScriptedGenerator::advance(Sequence& sequence) {
     if (!starts_again(sequence.job, reply, sequence.pieces)) {
       switch (reply.end) {
         case ScriptedEnd::kStop:
+          if (refused(sequence, ScriptedCodec::kEnd)) return end(sequence, Finish::kFailed);
           sequence.receipt.stop_id = ScriptedCodec::kEnd;
           return end(sequence, Finish::kStop);
         case ScriptedEnd::kLength:
@@ -280,14 +282,26 @@ bool ScriptedGenerator::advance(Sequence& sequence) {
     sequence.next = 0;
   }
   if (sequence.receipt.completion_tokens == 0) sequence.first = Clock::now();
-  sequence.undelivered.push_back(token_of(sequence, sequence.pieces[sequence.next++]));
+  const engine::Token token = token_of(sequence, sequence.pieces[sequence.next++]);
+  if (refused(sequence, token.id)) return end(sequence, Finish::kFailed);
+  if (sequence.guide) sequence.guide->accept(token.id);
+  sequence.undelivered.push_back(token);
   ++sequence.receipt.completion_tokens;
   if (static_cast<int32_t>(sequence.undelivered.size()) >= reply.group) {
     sequence.sink->on_tokens(std::exchange(sequence.undelivered, {}));
   }
+  if (sequence.guide && sequence.guide->is_done()) return end(sequence, Finish::kStop);
   if (sequence.receipt.completion_tokens >= sequence.job.max_tokens) return end(sequence, Finish::kLength);
   sequence.due = on_tick(sequence.due + delay_of_next(sequence));
   return false;
+}
+
+/// A script cannot draw another token in place of one that may not follow.
+bool ScriptedGenerator::refused(Sequence& sequence, int32_t token) {
+  if (!sequence.guide || sequence.guide->allowed({&token, 1}) == 1) return false;
+  sequence.receipt.error = "[serve.scripted] expected a piece of the script that the grammar allows; got '" +
+                           std::string(codec_->piece(token)) + "'";
+  return true;
 }
 
 bool ScriptedGenerator::end(Sequence& sequence, Finish finish) {

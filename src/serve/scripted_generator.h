@@ -38,6 +38,7 @@ class ScriptedGenerator : public engine::Generator {
     uint64_t id = 0;
     engine::Job job;
     std::shared_ptr<engine::Sink> sink;
+    std::unique_ptr<engine::TokenGuide> guide;
     const ScriptedReply* reply = nullptr;
     std::vector<ScriptedPiece> pieces;
     size_t next = 0;
@@ -53,6 +54,7 @@ class ScriptedGenerator : public engine::Generator {
   void take_cancelled_locked(std::vector<Sequence>& ended);
   void step();
   bool advance(Sequence& sequence);
+  bool refused(Sequence& sequence, int32_t token);
   static std::chrono::milliseconds delay_of_next(const Sequence& sequence);
   Clock::time_point on_tick(Clock::time_point time) const;
   bool end(Sequence& sequence, engine::Finish finish);

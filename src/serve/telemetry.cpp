@@ -66,6 +66,10 @@ base::Json finished_json(const FinishedRequest& f) {
                      {"prefill_ms", rounded(f.receipt.prefill_ms)},
                      {"decode_ms", rounded(f.receipt.decode_ms)},
                      {"total_ms", rounded(f.total_ms)}};
+  if (f.receipt.masks > 0) {
+    json["masks"] = f.receipt.masks;
+    json["mask_ms"] = rounded(f.receipt.mask_ms);
+  }
   if (f.first_token_ms) json["first_token_ms"] = rounded(*f.first_token_ms);
   if (!f.origin.trace_id.empty()) json["trace_id"] = f.origin.trace_id;
   if (!f.receipt.executor.empty()) json["executor"] = f.receipt.executor;

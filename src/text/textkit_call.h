@@ -1,4 +1,4 @@
-// Status codes of the Rust crate as exceptions. Only the owners of its handles in this folder use it.
+// Status codes of the Rust crate as exceptions. Only the owners of its handles use it, here and in src/grammar.
 #pragma once
 
 #include <string>

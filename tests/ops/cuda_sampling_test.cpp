@@ -105,7 +105,7 @@ TEST_P(CudaSamplingTest, TheSameTokensAsOnTheHost) {
             }
       const std::vector<int32_t> own = draw_all(logits, all);
       for (size_t i = 0; i < all.size(); ++i) {
-        const ops::Draw expected = ops::sample(logits, all[i], {}, {}, 100 + static_cast<int32_t>(i), -1);
+        const ops::Draw expected = ops::sample(logits, all[i], {}, 100 + static_cast<int32_t>(i), -1);
         ASSERT_EQ(own[i], expected.token)
             << "spread " << spread << " kind " << kind << ": temperature " << all[i].temperature << " top_k "
             << all[i].top_k << " top_p " << all[i].top_p << " min_p " << all[i].min_p;
@@ -147,7 +147,7 @@ TEST_P(CudaSamplingTest, TheSameTokensAfterPenalties) {
         }
   const std::vector<int32_t> own = draw_all(logits, all, prompt, drawn);
   for (size_t i = 0; i < all.size(); ++i)
-    EXPECT_EQ(own[i], ops::sample(logits, all[i], {}, counts, 100 + static_cast<int32_t>(i), -1).token)
+    EXPECT_EQ(own[i], ops::sample(logits, all[i], {{}, counts, {}}, 100 + static_cast<int32_t>(i), -1).token)
         << "penalties " << all[i].repetition_penalty << ' ' << all[i].presence_penalty << ' '
         << all[i].frequency_penalty << " top_k " << all[i].top_k;
 }

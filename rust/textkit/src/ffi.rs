@@ -10,9 +10,12 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Once;
 
 use crate::gguf_vocab::GgufVocab;
+use crate::grammar::{json_part, Grammar, Kind};
+use crate::matcher::{Matcher, State};
 use crate::pieces::LeadingSpace;
 use crate::template::Template;
 use crate::tokenizer::{Specials, TextTokenizer};
+use crate::vocabulary::{GrammarEnv, Vocabulary};
 use crate::{Failure, Outcome};
 
 pub const TEXTKIT_OK: i32 = 0;
@@ -24,6 +27,9 @@ pub const TEXTKIT_PANIC: i32 = 5;
 
 pub struct TextkitTokenizer(TextTokenizer);
 pub struct TextkitTemplate(Template);
+pub struct TextkitGrammarEnv(GrammarEnv);
+pub struct TextkitGrammar(Grammar);
+pub struct TextkitMatcher(Matcher);
 
 /// Bytes with an explicit length. `data` may be null when `size` is 0.
 #[repr(C)]
@@ -66,6 +72,15 @@ pub struct TextkitTokenizerInfo {
     pub pieces_bytes: usize,
     /// 0 keep, 1 strip one, 2 strip the spaces of the first token
     pub leading_space: i32,
+}
+
+/// Piece i is pieces.bytes[pieces.offsets[i]..]; bit 0 of flags[i] marks control tokens.
+#[repr(C)]
+pub struct TextkitVocabulary {
+    pub pieces: TextkitStrings,
+    pub flags: *const u8,
+    pub ends: *const u32,
+    pub ends_count: usize,
 }
 
 thread_local! {
@@ -382,6 +397,208 @@ pub unsafe extern "C" fn textkit_template_render(
         let text = (*chat_template).0.render(bytes(&context), local_time_s)?;
         *size = text.len();
         copy(text.as_bytes(), buffer, capacity)
+    })
+}
+
+/// # Safety
+/// Everything that `vocabulary` points to is valid for the length given beside it, and `out` is valid.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_grammar_env_make(
+    vocabulary: *const TextkitVocabulary,
+    out: *mut *mut TextkitGrammarEnv,
+) -> i32 {
+    guard(|| {
+        let given = &*vocabulary;
+        let env = GrammarEnv::new(&Vocabulary {
+            bytes: bytes(&given.pieces.bytes),
+            offsets: slice(given.pieces.offsets, given.pieces.count + 1),
+            flags: slice(given.flags, given.pieces.count),
+            ends: slice(given.ends, given.ends_count),
+        })?;
+        *out = Box::into_raw(Box::new(TextkitGrammarEnv(env)));
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `env` came from this library and is not used again; its grammars and matchers may be. Null is allowed.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_grammar_env_free(env: *mut TextkitGrammarEnv) {
+    guard(|| {
+        if !env.is_null() {
+            drop(Box::from_raw(env));
+        }
+        Ok(())
+    });
+}
+
+/// Writes ids whose bytes joined are `text`, and their count; if `capacity` is too small, only the count.
+///
+/// # Safety
+/// `env` is a live handle, `ids` holds `capacity` entries and `count` is valid.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_grammar_env_cover(
+    env: *const TextkitGrammarEnv,
+    text: TextkitBytes,
+    ids: *mut u32,
+    capacity: usize,
+    count: *mut usize,
+) -> i32 {
+    guard(|| {
+        let cover = (*env).0.cover(bytes(&text));
+        *count = cover.len();
+        copy(&cover, ids, capacity)
+    })
+}
+
+/// `kind`: 0 a JSON schema, 1 any JSON object, 2 a regular expression, 3 a JSON array of texts to choose from, 4 Lark.
+///
+/// # Safety
+/// `env` is a live handle, the view and `out` are valid.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_grammar_compile(
+    env: *const TextkitGrammarEnv,
+    kind: i32,
+    source: TextkitBytes,
+    out: *mut *mut TextkitGrammar,
+) -> i32 {
+    guard(|| {
+        let kind = match kind {
+            0 => Kind::JsonSchema,
+            1 => Kind::JsonObject,
+            2 => Kind::Regex,
+            3 => Kind::Choice,
+            4 => Kind::Lark,
+            other => return Err(Failure::Invalid(format!("kind: {other}")).into()),
+        };
+        let grammar = Grammar::compile(&(*env).0, kind, utf8(bytes(&source), "grammar")?)?;
+        *out = Box::into_raw(Box::new(TextkitGrammar(grammar)));
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `grammar` came from this library and is not used again; its matchers may be. Null is allowed.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_grammar_free(grammar: *mut TextkitGrammar) {
+    guard(|| {
+        if !grammar.is_null() {
+            drop(Box::from_raw(grammar));
+        }
+        Ok(())
+    });
+}
+
+/// Writes the JSON schema as a `%json` part of a Lark grammar should have it, and its size in bytes; if `capacity` is
+/// too small, only the size.
+///
+/// # Safety
+/// `buffer` holds `capacity` bytes and `size` is valid.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_grammar_json_part(
+    schema: TextkitBytes,
+    buffer: *mut u8,
+    capacity: usize,
+    size: *mut usize,
+) -> i32 {
+    guard(|| {
+        let text = json_part(utf8(bytes(&schema), "schema")?)?;
+        *size = text.len();
+        copy(text.as_bytes(), buffer, capacity)
+    })
+}
+
+/// # Safety
+/// `grammar` is a live handle and `out` is valid.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_matcher_make(grammar: *const TextkitGrammar, out: *mut *mut TextkitMatcher) -> i32 {
+    guard(|| {
+        *out = Box::into_raw(Box::new(TextkitMatcher((*grammar).0.matcher()?)));
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `matcher` is a live handle that no other thread uses, and `out` is valid.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_matcher_clone(matcher: *const TextkitMatcher, out: *mut *mut TextkitMatcher) -> i32 {
+    guard(|| {
+        *out = Box::into_raw(Box::new(TextkitMatcher((*matcher).0.copy())));
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `matcher` came from this library and is not used again. Null is allowed.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_matcher_free(matcher: *mut TextkitMatcher) {
+    guard(|| {
+        if !matcher.is_null() {
+            drop(Box::from_raw(matcher));
+        }
+        Ok(())
+    });
+}
+
+/// Writes all of `words`: bit t % 32 of words[t / 32] is set for a token t that may follow.
+///
+/// # Safety
+/// `matcher` is a live handle that no other thread uses, and `words` holds `count` entries.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_matcher_mask(matcher: *mut TextkitMatcher, words: *mut u32, count: usize) -> i32 {
+    guard(|| Ok((*matcher).0.mask(std::slice::from_raw_parts_mut(words, count))?))
+}
+
+/// # Safety
+/// `matcher` is a live handle that no other thread uses, and `tokens` holds `count` entries.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_matcher_consume(
+    matcher: *mut TextkitMatcher,
+    tokens: *const u32,
+    count: usize,
+) -> i32 {
+    guard(|| Ok((*matcher).0.consume(slice(tokens, count))?))
+}
+
+/// Writes how many of the tokens, from the first, may follow.
+///
+/// # Safety
+/// `matcher` is a live handle that no other thread uses, `tokens` holds `count` entries and `valid` is valid.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_matcher_validate(
+    matcher: *mut TextkitMatcher,
+    tokens: *const u32,
+    count: usize,
+    valid: *mut usize,
+) -> i32 {
+    guard(|| {
+        *valid = (*matcher).0.validate(slice(tokens, count))?;
+        Ok(())
+    })
+}
+
+/// Takes back the last `count` tokens.
+///
+/// # Safety
+/// `matcher` is a live handle that no other thread uses.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_matcher_rollback(matcher: *mut TextkitMatcher, count: usize) -> i32 {
+    guard(|| Ok((*matcher).0.rollback(count)?))
+}
+
+/// Writes 0 where more must follow, 1 where the answer may end, 2 where it is complete.
+///
+/// # Safety
+/// `matcher` is a live handle that no other thread uses, and `state` is valid.
+#[no_mangle]
+pub unsafe extern "C" fn textkit_matcher_state(matcher: *mut TextkitMatcher, state: *mut i32) -> i32 {
+    guard(|| {
+        *state = match (*matcher).0.state()? {
+            State::Open => 0,
+            State::Accepting => 1,
+            State::Complete => 2,
+        };
+        Ok(())
     })
 }
 

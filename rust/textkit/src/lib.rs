@@ -1,4 +1,4 @@
-//! Tokenizers and chat templates for Penstock, behind the C ABI of `textkit.h`.
+//! Tokenizers, chat templates and grammars for Penstock, behind the C ABI of `textkit.h`.
 //!
 //! One file per subject; `ffi.rs` is the only one with `unsafe`.
 
@@ -6,10 +6,17 @@
 
 mod ffi;
 pub mod gguf_vocab;
+pub mod grammar;
+pub mod matcher;
 pub mod pieces;
 pub mod python;
+pub mod schema;
+mod schema_cases;
+mod schema_not;
+mod schema_refs;
 pub mod template;
 pub mod tokenizer;
+pub mod vocabulary;
 
 /// What a call can fail with; `ffi` turns it into a status code and the text of the last error.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +25,7 @@ pub enum Failure {
     Invalid(String),
     /// A file that is understood and not supported.
     Unsupported(String),
-    /// The template itself refused the conversation, or failed while rendering it.
+    /// The template refused the conversation, or failed while rendering it; a grammar cannot be compiled or followed.
     Refused(String),
 }
 

@@ -126,19 +126,6 @@ void read_serving(const Reader& reader, chat::Serving& serving) {
   }
 }
 
-void read_response_format(const Reader& reader) {
-  const Json* format = reader.find("response_format");
-  if (format == nullptr) return;
-  const auto type = Reader(*format, "response_format.").string("type");
-  if (type == "text") return;
-  if (type == "json_object" || type == "json_schema") {
-    throw base::Error(Code::kUnsupported,
-                      "[api.decode] expected response_format.type \"text\"; " + *type + " is not built yet",
-                      "response_format");
-  }
-  reader.reject("response_format", "an object whose type is text, json_object or json_schema");
-}
-
 }  // namespace
 
 void read_shared(const Reader& reader, Decoded& out) {
@@ -151,7 +138,7 @@ void read_shared(const Reader& reader, Decoded& out) {
   request.ignore_eos = reader.boolean("ignore_eos").value_or(false);
   read_serving(reader, request.serving);
   read_stream(reader, out);
-  read_response_format(reader);
+  read_constraint(reader, request);
 }
 
 }  // namespace penstock::api::openai

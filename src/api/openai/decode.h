@@ -28,6 +28,9 @@ Decoded decode_completion(const base::Json& body);
 /// Model, sampling, stop, n, stream and the other fields that both endpoints have.
 void read_shared(const Reader& reader, Decoded& out);
 
+/// response_format and the other fields that hold the answer to a schema or grammar, of which one may be there.
+void read_constraint(const Reader& reader, chat::Request& request);
+
 /// The messages of a chat. `text` parts only.
 std::vector<chat::Message> decode_messages(const Reader& reader);
 

@@ -77,6 +77,11 @@ Json receipt_json(const chat::Receipt& receipt) {
                {"queue_ms", rounded_ms(receipt.queue_ms)},
                {"prefill_ms", rounded_ms(receipt.prefill_ms)},
                {"decode_ms", rounded_ms(receipt.decode_ms)}};
+  if (receipt.masks > 0 || receipt.grammar_ms > 0) {
+    json["masks"] = receipt.masks;
+    json["mask_ms"] = rounded_ms(receipt.mask_ms);
+    json["grammar_ms"] = rounded_ms(receipt.grammar_ms);
+  }
   if (!receipt.trace_id.empty()) json["trace_id"] = receipt.trace_id;
   return json;
 }

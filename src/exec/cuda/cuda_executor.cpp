@@ -82,7 +82,7 @@ bool needs_host(const SampleRow& row, int32_t vocab) {
   const bool cut = p.temperature > 0 && (p.top_k > 0 || p.top_p < 1) && vocab > kMostCutVocab;
   const bool edited = p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
   // The device changes the logits of a row with penalties, so their logarithms are gone.
-  return row.host_logits || row.top_logprobs > 0 || p.n_biases > 0 || cut ||
+  return row.host_logits || row.top_logprobs > 0 || p.n_biases > 0 || row.mask != kNoMask || cut ||
          (edited && row.top_logprobs == 0);
 }
 

@@ -1,6 +1,6 @@
 // Runs plans on an NVIDIA device with own kernels. Engine thread only, except measure and load. Two steps in
-// flight: forward() and sample() enqueue, wait() reads; draws with biases, alternatives or logprobs after
-// penalties are made on the host inside sample(), which then waits.
+// flight: forward() and sample() enqueue, wait() reads; draws with masks, biases, alternatives or logprobs
+// after penalties are made on the host inside sample(), which then waits.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,8 @@
 // Runs tests/cases/api/openai_decode.json: bodies with what they decode to, or with the error they get.
 #include "api/openai/decode.h"
 
+#include <array>
+
 #include <gtest/gtest.h>
 
 #include "api/body.h"
@@ -60,6 +62,11 @@ Json describe(const Decoded& decoded) {
   out["presence_penalty"] = sampling.presence_penalty;
   out["frequency_penalty"] = sampling.frequency_penalty;
   out["logit_bias"] = sampling.logit_bias;
+  if (request.constraint) {
+    const chat::Constraint& held = *request.constraint;
+    constexpr std::array kKinds = {"json_schema", "json_object", "regex", "choice", "lark"};
+    out["constraint"] = {kKinds[static_cast<size_t>(held.kind)], held.text, held.strict, held.field};
+  }
   describe_input(request, out);
   return out;
 }

@@ -216,21 +216,24 @@ exec::Ticket FakeExecutor::forward(const exec::Batch& batch) {
   return *pending_;
 }
 
-void FakeExecutor::draw(const exec::SampleRow& row, std::span<const ops::Bias> biases) {
+void FakeExecutor::draw(const exec::SampleRow& row, const exec::SampleBatch& batch) {
   const LogitRow& logits = logit_rows_.at(static_cast<size_t>(row.logit_row));
   Slot& slot = slots_[static_cast<size_t>(logits.slot)];
   std::vector<ops::TokenCounts> counts;
   for (const auto& [token, n] : slot.counts) counts.push_back(n);
   ops::Draw draw;
   try {
-    draw = ops::sample(
-        logits.logits, row.params,
-        biases.subspan(static_cast<size_t>(row.params.first_bias), static_cast<size_t>(row.params.n_biases)),
-        counts, logits.position + 1, row.top_logprobs);
-    ops::TokenCounts& n = slot.counts[draw.token];
-    n.token = draw.token;
-    ++n.generated;
-    errors_.push_back(exec::RowError::kNone);
+    const ops::RowEdits edits{batch.biases.subspan(static_cast<size_t>(row.params.first_bias),
+                                                   static_cast<size_t>(row.params.n_biases)),
+                              counts, batch.mask_of(row, exec::mask_words(options_.vocab))};
+    draw = ops::sample(logits.logits, row.params, edits, logits.position + 1, row.top_logprobs);
+    slot.lost = draw.token < 0;
+    errors_.push_back(slot.lost ? exec::RowError::kNoToken : exec::RowError::kNone);
+    if (!slot.lost) {
+      ops::TokenCounts& n = slot.counts[draw.token];
+      n.token = draw.token;
+      ++n.generated;
+    }
   } catch (const base::Error&) {
     slot.lost = true;
     errors_.push_back(exec::RowError::kNotFinite);
@@ -245,7 +248,7 @@ void FakeExecutor::sample(exec::Ticket ticket, const exec::SampleBatch& batch) {
   require(pending_ == ticket && tokens_.empty(), "sample() out of order");
   for (const exec::SampleRow& row : batch.rows) {
     if (row.draft == exec::kNoDraft || tokens_.back() == row.draft) {
-      draw(row, batch.biases);
+      draw(row, batch);
       continue;
     }
     tokens_.push_back(-1);

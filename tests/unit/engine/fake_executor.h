@@ -72,7 +72,7 @@ class FakeExecutor : public exec::Executor {
   Key& own_key_at(const exec::Row& row, size_t group, int32_t position);
   int32_t token_at(const exec::Row& row, int32_t given, const Slot& slot) const;
   std::vector<float> logits_at(Slot& slot, int32_t position, int32_t token);
-  void draw(const exec::SampleRow& row, std::span<const ops::Bias> biases);
+  void draw(const exec::SampleRow& row, const exec::SampleBatch& batch);
 
   const FakeOptions options_;
   exec::Caps caps_;

@@ -125,7 +125,7 @@ class RandomCase {
 };
 
 int32_t token_of(const Case& c) {
-  return sample(c.logits, c.params, c.biases, c.counts, c.position, 0).token;
+  return sample(c.logits, c.params, {c.biases, c.counts, {}}, c.position, 0).token;
 }
 
 TEST(Sample, EqualsTheSortedReference) {
@@ -150,7 +150,7 @@ TEST(Sample, LogprobsAreOfTheRawLogits) {
     const Case c = random.make();
     double sum = 0;
     for (const float x : c.logits) sum += std::exp(static_cast<double>(x));
-    const Draw draw = sample(c.logits, c.params, c.biases, c.counts, c.position, 5);
+    const Draw draw = sample(c.logits, c.params, {c.biases, c.counts, {}}, c.position, 5);
     const auto expected = [&](int32_t id) {
       return static_cast<double>(c.logits[static_cast<size_t>(id)]) - std::log(sum);
     };
@@ -170,6 +170,39 @@ TEST(Sample, LogprobsAreOfTheRawLogits) {
   }
 }
 
+/// A mask and minus infinity in the logits are the same, whatever is drawn how; log probabilities are the
+/// model's.
+TEST(Sample, OnlyWhatTheMaskAllowsIsDrawn) {
+  RandomCase random(17);
+  std::mt19937_64 rng(18);
+  int drawn = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Case c = random.make();
+    std::vector<uint32_t> mask((c.logits.size() + 31) / 32);
+    Case masked = c;
+    for (size_t k = 0; k < c.logits.size(); ++k) {
+      if (rng() % 4 == 0) {
+        mask[k / 32] |= uint32_t{1} << (k % 32);
+      } else {
+        masked.logits[k] = -kInf;
+      }
+    }
+    const bool none = std::ranges::all_of(masked.logits, [](float x) { return x == -kInf; });
+    const Draw draw = sample(c.logits, c.params, {c.biases, c.counts, mask}, c.position, 0);
+    if (none) {
+      EXPECT_EQ(draw.token, -1);
+      continue;
+    }
+    ++drawn;
+    EXPECT_EQ(draw.token, sample(masked.logits, c.params, {c.biases, c.counts, {}}, c.position, -1).token);
+    double sum = 0;
+    for (const float x : c.logits) sum += std::exp(static_cast<double>(x));
+    EXPECT_NEAR(draw.logprob, static_cast<double>(c.logits[static_cast<size_t>(draw.token)]) - std::log(sum),
+                1e-5);
+  }
+  EXPECT_GT(drawn, 500);
+}
+
 TEST(Sample, FrequenciesFollowTheSoftmax) {
   const std::vector<float> logits = {1.0f, 0.0f, -1.0f, 2.0f, -kInf, 0.5f};
   constexpr int kDraws = 60000;
@@ -178,7 +211,7 @@ TEST(Sample, FrequenciesFollowTheSoftmax) {
   params.temperature = 0.8f;
   for (int i = 0; i < kDraws; ++i) {
     params.seed = static_cast<uint64_t>(i / 100);
-    seen[static_cast<size_t>(sample(logits, params, {}, {}, i % 100, -1).token)] += 1;
+    seen[static_cast<size_t>(sample(logits, params, {}, i % 100, -1).token)] += 1;
   }
   double sum = 0, chi_square = 0;
   for (const float x : logits) sum += std::exp(static_cast<double>(x) / 0.8);
