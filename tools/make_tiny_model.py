@@ -2,7 +2,8 @@
 """Tiny models for the tests: their weights come from a generator, their expected logits from two references.
 
   make_tiny_model.py weights NAME FOLDER   writes config.json and model.safetensors of a fixture (numpy only)
-  make_tiny_model.py expect [NAME ...]     makes the fixtures of tests/models again (mlx-lm, transformers, torch)
+  make_tiny_model.py expect [NAME ...]     makes the fixtures of tests/models again (mlx-lm, transformers, torch; of
+                                           encoders without mlx-lm)
   make_tiny_model.py samples               prints the generator's sample values of docs/dev/fixtures.md
 """
 import argparse
@@ -24,17 +25,22 @@ def write_weights(name, folder):
 
 
 def write_expected(name):
-    from tiny_model import expect, recipes
+    from tiny_model import encoders
 
-    index, rows = expect.make(name)
-    config, folder = recipes.RECIPES[name], FIXTURES / name
+    if name in encoders.RECIPES:
+        recipe, (index, rows) = encoders, encoders.make(name)
+    else:
+        from tiny_model import expect, recipes
+
+        recipe, (index, rows) = recipes, expect.make(name)
+    config, folder = recipe.RECIPES[name], FIXTURES / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
-    tensors = ",\n".join(" " + json.dumps(t) for t in recipes.tensor_list(config))
+    tensors = ",\n".join(" " + json.dumps(t) for t in recipe.tensor_list(config))
     (folder / "tensors.json").write_text(f"[\n{tensors}\n]\n")
-    (folder / "expected.json").write_text(expect.compact(index))
+    (folder / "expected.json").write_text(generator.compact(index))
     (folder / "expected.bin").write_bytes(rows.tobytes())
-    print(f"{name}: {len(rows)} rows, mlx-lm within {index['max_abs_difference']['mlx-lm']}", flush=True)
+    print(f"{name}: {len(rows)} rows, apart by {index.get('max_abs_difference')}", flush=True)
     for change in index["variants"]:
         print("  ", change["field"], {k: v for k, v in change.items() if k not in ("field", "patch")}, flush=True)
 
@@ -61,9 +67,9 @@ def main():
     elif options.command == "samples":
         print_samples()
     else:
-        from tiny_model import recipes
+        from tiny_model import encoders, recipes
 
-        for name in options.names or recipes.RECIPES:
+        for name in options.names or [*recipes.RECIPES, *encoders.RECIPES]:
             write_expected(name)
 
 

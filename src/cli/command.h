@@ -21,6 +21,7 @@ struct Program {
 void add_serve(CLI::App& app, Program& program);
 void add_run(CLI::App& app, Program& program);
 void add_generate(CLI::App& app, Program& program);
+void add_embed(CLI::App& app, Program& program);
 void add_logits(CLI::App& app, Program& program);
 void add_perplexity(CLI::App& app, Program& program);
 void add_bench(CLI::App& app, Program& program);

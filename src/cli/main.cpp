@@ -61,8 +61,8 @@ int main(int argc, char** argv) {
   app.footer(kExamples);
   for (const auto add :
        {cli::add_run, cli::add_serve, cli::add_generate, cli::add_pull, cli::add_list, cli::add_show,
-        cli::add_rm, cli::add_convert, cli::add_bench, cli::add_logits, cli::add_perplexity, cli::add_plan,
-        cli::add_doctor, cli::add_version, cli::add_completion}) {
+        cli::add_rm, cli::add_convert, cli::add_embed, cli::add_bench, cli::add_logits, cli::add_perplexity,
+        cli::add_plan, cli::add_doctor, cli::add_version, cli::add_completion}) {
     add(app, program);
   }
   try {

@@ -309,6 +309,11 @@ std::string describe(const Matrix& matrix) {
 }
 
 Recipe make_recipe(const ModelFiles& files, const Wish& wish, int threads, const std::atomic<bool>* cancel) {
+  if (files.spec.encoder) {
+    throw base::Error(base::Code::kUnsupported,
+                      "[convert.recipe] expected a model that generates text; got " + files.spec.family +
+                          ", which encodes texts");
+  }
   return Maker(files, wish, threads, cancel).make();
 }
 

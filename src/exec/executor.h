@@ -65,6 +65,13 @@ struct SampleBatch {
   std::span<const ops::Bias> biases;
 };
 
+/// Whole texts, for a plan that encodes. What one becomes does not depend on the others.
+struct TextBatch {
+  std::span<const int32_t> lengths;     // tokens of each text
+  std::span<const int32_t> tokens;      // [T] ids, text after text
+  std::span<const int32_t> types = {};  // [T] token types; empty: all 0
+};
+
 enum class RowError : uint8_t { kNone, kNotFinite };
 
 /// Results, one entry for each SampleRow.
@@ -77,7 +84,7 @@ struct StepOutput {
 };
 
 struct Limits {
-  int32_t max_slots = 8;           // sequences that hold state at the same time
+  int32_t max_slots = 8;           // sequences that hold state at the same time, texts of one encode()
   int32_t max_batch_tokens = 512;  // tokens of one step
   int32_t max_context = 0;         // positions of one sequence
   std::vector<int32_t> n_blocks;   // blocks of each KV group
@@ -118,6 +125,18 @@ struct Caps {
 /// Of what write_block() is given. Throws Error(kInternal) where it is not the block's size.
 void require_block_bytes(size_t got, size_t expected);
 
+/// Blocks of each KV group for a plan that encodes: the keys and values of the texts of one encode().
+std::vector<int32_t> text_blocks(const models::Plan& plan, const Limits& limits, int32_t block_tokens);
+
+/// Throws Error(kInternal) for texts that the limits of an executor or its plan do not allow.
+void require_texts(const models::Plan& plan, const Limits& limits, const TextBatch& batch);
+
+/// forward() is for plans that generate. Throws Error(kUnsupported).
+void require_forward(const models::Plan& plan);
+
+/// Of an executor that does not encode. Throws Error(kUnsupported) naming what it lacks.
+void require_generating(const models::Plan& plan, const std::string& executor);
+
 using Ticket = uint64_t;
 
 class Executor {
@@ -155,6 +174,11 @@ class Executor {
   virtual const StepOutput& wait(Ticket ticket) = 0;
 
   virtual void release(Ticket ticket) = 0;
+
+  /// Computes the texts and waits for them; for a plan that encodes, which takes no forward(). The result
+  /// [texts, Plan::pooled_width] is valid until the next call. Throws Error(kUnsupported) where measure()
+  /// takes no such plan.
+  virtual std::span<const float> encode(const TextBatch& batch);
 
   /// What a block of a KV group holds, MemoryPlan::block_bytes. No step in flight may write to it. These
   /// throw Error(kUnsupported) where Caps::block_format is empty.

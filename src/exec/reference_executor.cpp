@@ -26,9 +26,10 @@ struct ReferenceExecutor::Step {
 struct ReferenceExecutor::TokenRun {
   int32_t id = 0;
   int32_t position = 0;
+  int32_t type = 0;
+  int32_t end = 0;  // of its row: one position more than the last
   bool wants_logits = false;
-  std::vector<std::vector<float>> buffers;
-  std::vector<float>* logits = nullptr;
+  std::vector<std::vector<float>> buffers = {};
 };
 
 ReferenceExecutor::ReferenceExecutor() {
@@ -81,6 +82,7 @@ void ReferenceExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt
 }
 
 Ticket ReferenceExecutor::forward(const Batch& batch) {
+  require_forward(*plan_);
   for (const TableEdit& edit : batch.table_edits) {
     auto& table = slots_[static_cast<size_t>(edit.slot)].tables[static_cast<size_t>(edit.kv_group)];
     apply_edit(table, edit);
@@ -88,18 +90,37 @@ Ticket ReferenceExecutor::forward(const Batch& batch) {
   for (const BlockCopy& copy : batch.copies) copy_block(copy);
   Step step{logit_rows(batch), {}, {}};
   for (const Row& row : batch.rows) {
+    std::vector<TokenRun> runs;
     for (int32_t i = 0; i < row.n_tokens; ++i) {
       const int32_t token = batch.tokens[static_cast<size_t>(row.first_token + i)];
-      TokenRun run;
-      run.id = token == kOnDevice ? tokens_[static_cast<size_t>(row.slot)].last() : token;
-      run.position = row.position + i;
-      run.wants_logits = i >= row.n_tokens - row.n_logits;
-      run.logits = &step.logits;
-      run_token(slots_[static_cast<size_t>(row.slot)], run);
+      const int32_t id = token == kOnDevice ? tokens_[static_cast<size_t>(row.slot)].last() : token;
+      runs.push_back(
+          {id, row.position + i, 0, row.position + row.n_tokens, i >= row.n_tokens - row.n_logits});
     }
+    run_row(slots_[static_cast<size_t>(row.slot)], runs, step.logits);
   }
   steps_.emplace(next_ticket_, std::move(step));
   return next_ticket_++;
+}
+
+std::span<const float> ReferenceExecutor::encode(const TextBatch& batch) {
+  require_texts(*plan_, limits_, batch);
+  pooled_.clear();
+  size_t first = 0;
+  for (const int32_t length : batch.lengths) {
+    Slot slot;
+    slot.tables.resize(plan_->kv_groups.size());
+    for (auto& table : slot.tables)
+      for (int32_t block = 0; block * caps_.block_tokens < length; ++block) table.push_back(block);
+    std::vector<TokenRun> runs;
+    for (int32_t i = 0; i < length; ++i) {
+      const size_t at = first + static_cast<size_t>(i);
+      runs.push_back({batch.tokens[at], i, batch.types.empty() ? 0 : batch.types[at], length});
+    }
+    run_row(slot, runs, pooled_);
+    first += static_cast<size_t>(length);
+  }
+  return pooled_;
 }
 
 std::vector<std::span<float>> ReferenceExecutor::block_parts(int32_t kv_group, int32_t block) {
@@ -136,30 +157,45 @@ void ReferenceExecutor::write_block(int32_t kv_group, int32_t block, std::span<c
   }
 }
 
-void ReferenceExecutor::run_token(Slot& slot, TokenRun& run) {
-  for (const auto& buffer : plan_->buffers) run.buffers.emplace_back(static_cast<size_t>(buffer.width));
+/// Operation by operation, so that a token may see those behind it. `out` gets logits, or what a text
+/// becomes.
+void ReferenceExecutor::run_row(Slot& slot, std::span<TokenRun> tokens, std::vector<float>& out) {
+  for (TokenRun& run : tokens)
+    for (const auto& buffer : plan_->buffers) run.buffers.emplace_back(static_cast<size_t>(buffer.width));
+  for (const auto& operation : plan_->operations) {
+    if (const auto* pool = std::get_if<ops::Pool>(&operation)) {
+      std::vector<std::span<const float>> all;
+      for (const TokenRun& run : tokens) all.emplace_back(run.buffers[static_cast<size_t>(pool->in)]);
+      const std::vector<float> pooled = ops::pool_reference(*pool, *weights_, all);
+      out.insert(out.end(), pooled.begin(), pooled.end());
+      continue;
+    }
+    for (TokenRun& run : tokens) run_token(slot, operation, run, out);
+  }
+}
+
+void ReferenceExecutor::run_token(Slot& slot, const ops::Operation& operation, TokenRun& run,
+                                  std::vector<float>& out) {
   const auto at = [&](ops::BufferId id) -> std::vector<float>& {
     return run.buffers[static_cast<size_t>(id)];
   };
-  for (const auto& operation : plan_->operations) {
-    if (const auto* embed = std::get_if<ops::Embed>(&operation)) {
-      ops::embed_reference(*embed, *weights_, run.id, at(embed->out));
-    } else if (const auto* in = std::get_if<ops::AttnIn>(&operation)) {
-      append(slot, *in, run);
-    } else if (const auto* attention = std::get_if<ops::Attend>(&operation)) {
-      attend(slot, *attention, run);
-    } else if (const auto* project = std::get_if<ops::Project>(&operation)) {
-      ops::project_reference(*project, *weights_, at(project->in), at(project->residual));
-    } else if (const auto* mlp = std::get_if<ops::Mlp>(&operation)) {
-      ops::mlp_reference(*mlp, *weights_, at(mlp->residual));
-    } else if (const auto* head = std::get_if<ops::Head>(&operation)) {
-      if (!run.wants_logits) continue;
-      const size_t offset = run.logits->size();
-      run.logits->resize(offset + static_cast<size_t>(plan_->vocab));
-      ops::head_reference(*head, *weights_, at(head->in), std::span(*run.logits).subspan(offset));
-    } else {
-      throw Error(Code::kUnsupported, "[exec.reference] the plan has an operation that is not known here");
-    }
+  if (const auto* embed = std::get_if<ops::Embed>(&operation)) {
+    ops::embed_reference(*embed, *weights_, {run.id, run.position, run.type}, at(embed->out));
+  } else if (const auto* in = std::get_if<ops::AttnIn>(&operation)) {
+    append(slot, *in, run);
+  } else if (const auto* attention = std::get_if<ops::Attend>(&operation)) {
+    attend(slot, *attention, run);
+  } else if (const auto* project = std::get_if<ops::Project>(&operation)) {
+    ops::project_reference(*project, *weights_, at(project->in), at(project->residual));
+  } else if (const auto* mlp = std::get_if<ops::Mlp>(&operation)) {
+    ops::mlp_reference(*mlp, *weights_, at(mlp->residual));
+  } else if (const auto* head = std::get_if<ops::Head>(&operation)) {
+    if (!run.wants_logits) return;
+    const size_t offset = out.size();
+    out.resize(offset + static_cast<size_t>(plan_->vocab));
+    ops::head_reference(*head, *weights_, at(head->in), std::span(out).subspan(offset));
+  } else {
+    throw Error(Code::kUnsupported, "[exec.reference] the plan has an operation that is not known here");
   }
 }
 
@@ -203,7 +239,8 @@ void ReferenceExecutor::append(Slot& slot, const ops::AttnIn& op, TokenRun& run)
 void ReferenceExecutor::attend(Slot& slot, const ops::Attend& op, TokenRun& run) {
   std::vector<float> keys, values;
   const int32_t first = op.window > 0 ? std::max(0, run.position - op.window + 1) : 0;
-  for (int32_t p = first; p <= run.position; ++p) {
+  const int32_t end = op.whole_text ? run.end : run.position + 1;
+  for (int32_t p = first; p < end; ++p) {
     const auto entry = kv_entry(slot, op.kv_layer, p);
     const auto half = entry.size() / 2;
     keys.insert(keys.end(), entry.begin(), entry.begin() + static_cast<long>(half));

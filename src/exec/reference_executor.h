@@ -1,5 +1,6 @@
 // Runs a plan with the scalar references, one token after another, over the same paged cache as real
-// executors: the truth that tests compare with. Slow on purpose. Engine thread only, except measure and load.
+// executors, and whole texts where the plan encodes: the truth that tests compare with. Slow on purpose.
+// Engine thread only, except measure and load.
 #pragma once
 
 #include <map>
@@ -26,6 +27,7 @@ class ReferenceExecutor : public Executor {
   void sample(Ticket ticket, const SampleBatch& batch) override;
   const StepOutput& wait(Ticket ticket) override;
   void release(Ticket ticket) override;
+  std::span<const float> encode(const TextBatch& batch) override;
   std::vector<std::byte> read_block(int32_t kv_group, int32_t block) override;
   void write_block(int32_t kv_group, int32_t block, std::span<const std::byte> bytes) override;
 
@@ -37,7 +39,8 @@ class ReferenceExecutor : public Executor {
   /// A block's part of each KV layer of the group.
   std::vector<std::span<float>> block_parts(int32_t kv_group, int32_t block);
   void copy_block(const BlockCopy& copy);
-  void run_token(Slot& slot, TokenRun& run);
+  void run_row(Slot& slot, std::span<TokenRun> tokens, std::vector<float>& out);
+  void run_token(Slot& slot, const ops::Operation& operation, TokenRun& run, std::vector<float>& out);
   /// Keys and values become what a quantised cache gives back.
   void round_kv(const ops::AttnIn& op, const ops::Rope* rope, ops::AttnInOutput& result);
   void append(Slot& slot, const ops::AttnIn& op, TokenRun& run);
@@ -54,6 +57,7 @@ class ReferenceExecutor : public Executor {
   std::vector<Slot> slots_;
   std::vector<SlotTokens> tokens_;  // of each slot
   std::map<Ticket, Step> steps_;
+  std::vector<float> pooled_;  // of the last encode()
   Ticket next_ticket_ = 1;
 };
 

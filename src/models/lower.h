@@ -1,4 +1,5 @@
-// Lowering: a ModelSpec becomes a Plan. The one place that knows the order of operations of a decoder.
+// Lowering: a ModelSpec becomes a Plan. The one place that knows the order of operations: of a decoder
+// lower.cpp, of an encoder lower_encoder.cpp.
 #pragma once
 
 #include "models/plan.h"
@@ -7,5 +8,8 @@
 namespace penstock::models {
 
 Plan lower(const ModelSpec& spec);
+
+/// Of a spec with an encoder.
+Plan lower_encoder(const ModelSpec& spec);
 
 }  // namespace penstock::models

@@ -10,6 +10,7 @@
 #include "models/family.h"
 #include "models/gguf.h"
 #include "models/lower.h"
+#include "models/sentence_modules.h"
 #include "quant/config.h"
 #include "quant/format.h"
 #include "quant/load.h"
@@ -36,6 +37,9 @@ class SafetensorsBinder {
       weights_.ignore("multi_modal_projector.*");
     }
     weights_.ignore("*rotary_emb.inv_freq");
+    // Of BERT: numbers from 0 on, and the heads of what it was trained for.
+    weights_.ignore("*embeddings.position_ids");
+    weights_.ignore("cls.*");
   }
 
   Matrix bind(const WeightSpec& spec) {
@@ -44,8 +48,10 @@ class SafetensorsBinder {
     return quant::load_vector(weights_, prefix_ + spec.name, spec.cols);
   }
 
-  void finish(bool tied_head) {
-    if (tied_head) weights_.ignore(prefix_ + "lm_head.*");
+  void finish(const ModelSpec& spec) {
+    if (spec.tied_head) weights_.ignore(prefix_ + "lm_head.*");
+    if (spec.encoder && spec.encoder->task == Task::kEmbed)
+      weights_.ignore(spec.encoder->prefix + "pooler.*");
     weights_.finish();
   }
 
@@ -77,8 +83,8 @@ class GgufBinder {
     return matrix;
   }
 
-  void finish(bool tied_head) {
-    if (tied_head) weights_.ignore("output.weight");
+  void finish(const ModelSpec& spec) {
+    if (spec.tied_head) weights_.ignore("output.weight");
     weights_.ignore("rope_freqs.weight");  // already in the spec's ropes
     weights_.finish();
   }
@@ -119,10 +125,18 @@ void apply_gguf_facts(ModelSpec& spec, const tensor::Checkpoint& checkpoint, ten
   for (size_t i = 0; i < divisors.size(); ++i) rope.inv_freq[i] /= divisors[i];
 }
 
+/// A BERT below a head of some task has its name in front of its tensors.
+void apply_encoder_facts(EncoderSpec& encoder, const tensor::Checkpoint& checkpoint) {
+  if (checkpoint.find("bert.embeddings.LayerNorm.weight") == nullptr) return;
+  encoder.prefix = "bert.";
+  for (DenseSpec& dense : encoder.dense)
+    if (dense.name.starts_with("pooler.")) dense.name = encoder.prefix + dense.name;
+}
+
 template <class Binder>
 void bind_all(ModelFiles& files, Binder binder) {
   for (const WeightSpec& spec : files.plan.weights) files.weights.push_back(binder.bind(spec));
-  binder.finish(files.spec.tied_head);
+  binder.finish(files.spec);
   files.format = describe_format(files.weights);
 }
 
@@ -141,6 +155,7 @@ ModelFiles bind_spec(ModelSpec spec, base::Json config,
   files.checkpoint = std::move(checkpoint);
   files.spec = std::move(spec);
   if (files.checkpoint->gguf() == nullptr) {
+    if (files.spec.encoder) apply_encoder_facts(*files.spec.encoder, *files.checkpoint);
     files.plan = lower(files.spec);
     bind_all(files, SafetensorsBinder(files.config, files.checkpoint));
   } else {
@@ -166,9 +181,13 @@ ModelFiles open_model(const std::filesystem::path& path) {
   std::optional<ModelSpec> spec;
   if (has_config) {
     config = read_json(config_path);
+    if (base::Json modules = read_module_files(path); !modules.is_null())
+      config[kModulesKey] = std::move(modules);
     spec = read_spec(config);  // before the weights: an unknown model_type is the clearer error
   }
-  auto checkpoint = tensor::Checkpoint::open(path);
+  const auto modules = config.find(kModulesKey);
+  const auto folders = modules == config.end() ? std::vector<std::string>() : module_folders(*modules);
+  auto checkpoint = tensor::Checkpoint::open(path, folders);
   if (checkpoint->gguf() != nullptr) {
     config = gguf_config(*checkpoint->gguf());
     spec = read_spec(config);

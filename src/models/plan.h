@@ -34,11 +34,17 @@ struct KvLayer {
   int32_t index = 0;  // layer within the group
 };
 
+/// What a plan gives: logits of tokens, a vector for each text, a score for each pair of texts.
+enum class Task : uint8_t { kGenerate, kEmbed, kScore };
+
 struct Plan {
   std::string family;
+  Task task = Task::kGenerate;
   int32_t vocab = 0;
   int32_t hidden = 0;
   int32_t max_position = 0;  // context length of the model in tokens
+  int32_t token_types = 0;   // of an encoder
+  int32_t pooled_width = 0;  // of what a text becomes, but for kGenerate
   std::vector<WeightSpec> weights;
   std::vector<BufferSpec> buffers;
   std::vector<ops::Rope> ropes;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "models/plan.h"
 #include "ops/operation.h"
 
 namespace penstock::models {
@@ -39,6 +41,25 @@ struct LayerSpec {
   FfnSpec ffn;
 };
 
+/// A dense layer behind the pooling.
+struct DenseSpec {
+  std::string name;  // "2_Dense/linear"
+  int64_t width = 0;
+  bool bias = true;
+  ops::Dense::Activation activation = ops::Dense::Activation::kNone;
+};
+
+/// What an encoder has that a decoder has not.
+struct EncoderSpec {
+  std::string prefix;  // of the checkpoint's names: "bert.", or empty
+  int32_t token_types = 0;
+  int32_t positions = 0;  // rows of the table; a text may be shorter only
+  Task task = Task::kEmbed;
+  ops::Pooling pooling = ops::Pooling::kMean;
+  std::vector<DenseSpec> dense;
+  bool unit = false;  // vectors of length 1
+};
+
 struct ModelSpec {
   std::string family;
   int32_t vocab = 0;
@@ -52,6 +73,7 @@ struct ModelSpec {
   std::vector<ops::Rope> ropes;
   LayerNorms norms;
   std::vector<LayerSpec> layers;
+  std::optional<EncoderSpec> encoder;     // absent: a decoder
   std::vector<std::string> unknown_keys;  // of config.json, not read and not known to be harmless
 };
 

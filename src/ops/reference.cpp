@@ -25,12 +25,19 @@ std::span<const float> ReferenceWeights::values(WeightId id) {
 
 void norm_reference(const Norm& norm, ReferenceWeights& weights, std::span<const float> x,
                     std::span<float> y) {
-  const auto weight = weights.values(norm.weight);
-  double sum = 0;
-  for (const float value : x) sum += double{value} * value;
+  if (!norm.present()) {
+    std::copy(x.begin(), x.end(), y.begin());
+    return;
+  }
+  const auto weight = weights.values(norm.weight), bias = weights.values(norm.bias);
+  double mean = 0, sum = 0;
+  if (!bias.empty())
+    for (const float value : x) mean += value / static_cast<double>(x.size());
+  for (const float value : x) sum += (value - mean) * (value - mean);
   const double inverse = 1 / std::sqrt(sum / static_cast<double>(x.size()) + norm.eps);
   for (size_t i = 0; i < x.size(); ++i) {
-    y[i] = static_cast<float>(x[i] * inverse * (double{weight[i]} + norm.offset));
+    const double scaled = (x[i] - mean) * inverse * (double{weight[i]} + norm.offset);
+    y[i] = static_cast<float>(bias.empty() ? scaled : scaled + bias[i]);
   }
 }
 
@@ -76,9 +83,20 @@ float activation_reference(Activation activation, float x) {
   return x;
 }
 
-void embed_reference(const Embed& op, ReferenceWeights& weights, int32_t id, std::span<float> out) {
-  const auto row = weights.values(op.table).subspan(static_cast<size_t>(id) * out.size(), out.size());
-  for (size_t i = 0; i < out.size(); ++i) out[i] = row[i] * op.scale;
+void embed_reference(const Embed& op, ReferenceWeights& weights, const EmbeddedToken& token,
+                     std::span<float> out) {
+  const auto row_of = [&](WeightId table, int32_t row) {
+    return weights.values(table).subspan(static_cast<size_t>(row) * out.size(), out.size());
+  };
+  const auto word = row_of(op.table, token.id);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = word[i] * op.scale;
+  for (const auto& [table, row] :
+       {std::pair(op.types, token.type), std::pair(op.positions, token.position)}) {
+    if (table == kNoWeight) continue;
+    const auto more = row_of(table, row);
+    for (size_t i = 0; i < out.size(); ++i) out[i] += more[i];
+  }
+  norm_reference(op.norm, weights, out, out);
 }
 
 AttnInOutput attn_in_reference(const AttnIn& op, const Rope* rope, ReferenceWeights& weights,
@@ -110,11 +128,13 @@ void attend_reference(const Attend& op, int32_t position, const VisibleKv& kv, s
   const auto dim = static_cast<size_t>(op.head_dim);
   const auto width = static_cast<size_t>(op.kv_heads) * dim;
   const int32_t first = op.window > 0 ? std::max(0, position - op.window + 1) : 0;
+  const int32_t last =
+      op.whole_text ? kv.first_position + static_cast<int32_t>(kv.keys.size() / width) - 1 : position;
   for (int32_t head = 0; head < op.q_heads; ++head) {
     const float* query = q.data() + static_cast<size_t>(head) * dim;
     const size_t kv_offset = static_cast<size_t>(head / (op.q_heads / op.kv_heads)) * dim;
     std::vector<double> scores;
-    for (int32_t p = first; p <= position; ++p) {
+    for (int32_t p = first; p <= last; ++p) {
       const float* key = kv.keys.data() + static_cast<size_t>(p - kv.first_position) * width + kv_offset;
       double score = 0;
       for (size_t i = 0; i < dim; ++i) score += double{query[i]} * key[i];
@@ -124,7 +144,7 @@ void attend_reference(const Attend& op, int32_t position, const VisibleKv& kv, s
     const double highest = *std::max_element(scores.begin(), scores.end());
     double total = 0;
     std::vector<double> sum(dim, 0.0);
-    for (int32_t p = first; p <= position; ++p) {
+    for (int32_t p = first; p <= last; ++p) {
       const float* value = kv.values.data() + static_cast<size_t>(p - kv.first_position) * width + kv_offset;
       const double weight = std::exp(scores[static_cast<size_t>(p - first)] - highest);
       total += weight;
@@ -150,18 +170,23 @@ void project_reference(const Project& op, ReferenceWeights& weights, std::span<c
   std::vector<float> y(h.size());
   linear_reference(op.linear, weights, o, y);
   add_residual(op.post_norm, weights, y, h);
+  norm_reference(op.out_norm, weights, h, h);
 }
 
 void mlp_reference(const Mlp& op, ReferenceWeights& weights, std::span<float> h) {
   std::vector<float> x(h.size());
   norm_reference(op.norm, weights, h, x);
-  std::vector<float> gate(static_cast<size_t>(weights.rows(op.gate.weight))), up(gate.size());
-  linear_reference(op.gate, weights, x, gate);
+  std::vector<float> up(static_cast<size_t>(weights.rows(op.up.weight))), gate(up.size(), 1.0f);
   linear_reference(op.up, weights, x, up);
-  for (size_t i = 0; i < gate.size(); ++i) gate[i] = activation_reference(op.activation, gate[i]) * up[i];
+  if (op.gated()) {
+    linear_reference(op.gate, weights, x, gate);
+    std::swap(gate, up);
+  }
+  for (size_t i = 0; i < up.size(); ++i) up[i] = activation_reference(op.activation, up[i]) * gate[i];
   std::vector<float> y(h.size());
-  linear_reference(op.down, weights, gate, y);
+  linear_reference(op.down, weights, up, y);
   add_residual(op.post_norm, weights, y, h);
+  norm_reference(op.out_norm, weights, h, h);
 }
 
 void head_reference(const Head& op, ReferenceWeights& weights, std::span<const float> h,
@@ -172,6 +197,54 @@ void head_reference(const Head& op, ReferenceWeights& weights, std::span<const f
   if (op.softcap > 0) {
     for (float& logit : logits) logit = op.softcap * std::tanh(logit / op.softcap);
   }
+}
+
+namespace {
+
+float dense_activation_reference(Dense::Activation activation, float x) {
+  switch (activation) {
+    case Dense::Activation::kNone:
+      return x;
+    case Dense::Activation::kTanh:
+      return static_cast<float>(std::tanh(double{x}));
+    case Dense::Activation::kSigmoid:
+      return static_cast<float>(1 / (1 + std::exp(-double{x})));
+  }
+  return x;
+}
+
+/// The token that stands for its text, or their mean.
+std::vector<float> pooled(Pooling pooling, std::span<const std::span<const float>> tokens) {
+  if (pooling != Pooling::kMean) {
+    const auto& chosen = pooling == Pooling::kFirst ? tokens.front() : tokens.back();
+    return {chosen.begin(), chosen.end()};
+  }
+  std::vector<float> mean(tokens.front().size());
+  for (size_t i = 0; i < mean.size(); ++i) {
+    double sum = 0;
+    for (const auto& token : tokens) sum += token[i];
+    mean[i] = static_cast<float>(sum / static_cast<double>(tokens.size()));
+  }
+  return mean;
+}
+
+}  // namespace
+
+std::vector<float> pool_reference(const Pool& op, ReferenceWeights& weights,
+                                  std::span<const std::span<const float>> tokens) {
+  std::vector<float> x = pooled(op.pooling, tokens);
+  for (const Dense& dense : op.dense) {
+    std::vector<float> y(static_cast<size_t>(weights.rows(dense.linear.weight)));
+    linear_reference(dense.linear, weights, x, y);
+    for (float& value : y) value = dense_activation_reference(dense.activation, value);
+    x = std::move(y);
+  }
+  if (!op.unit) return x;
+  double sum = 0;
+  for (const float value : x) sum += double{value} * value;
+  const double length = std::max(std::sqrt(sum), 1e-12);
+  for (float& value : x) value = static_cast<float>(value / length);
+  return x;
 }
 
 }  // namespace penstock::ops

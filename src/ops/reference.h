@@ -32,7 +32,7 @@ struct VisibleKv {
   int32_t first_position = 0;
 };
 
-/// y = norm(x) for one vector; y may be x.
+/// y = norm(x) for one vector, x for an absent norm; y may be x.
 void norm_reference(const Norm& norm, ReferenceWeights& weights, std::span<const float> x,
                     std::span<float> y);
 
@@ -45,8 +45,14 @@ void rope_reference(const Rope& rope, int32_t position, std::span<float> head);
 
 float activation_reference(Activation activation, float x);
 
+/// A token as Embed sees it.
+struct EmbeddedToken {
+  int32_t id = 0, position = 0, type = 0;
+};
+
 /// out: [hidden] of one token.
-void embed_reference(const Embed& op, ReferenceWeights& weights, int32_t id, std::span<float> out);
+void embed_reference(const Embed& op, ReferenceWeights& weights, const EmbeddedToken& token,
+                     std::span<float> out);
 
 /// h: [hidden] of one token; q: [q_heads * head_dim]; k and v: [kv_heads * head_dim], as they go into the
 /// cache.
@@ -56,7 +62,8 @@ struct AttnInOutput {
 AttnInOutput attn_in_reference(const AttnIn& op, const Rope* rope, ReferenceWeights& weights,
                                int32_t position, std::span<const float> h);
 
-/// q, o: [q_heads * head_dim] of the token at `position`, which sees the cache up to itself.
+/// q, o: [q_heads * head_dim] of the token at `position`, which sees the cache up to itself, or all of `kv`
+/// for whole_text.
 void attend_reference(const Attend& op, int32_t position, const VisibleKv& kv, std::span<const float> q,
                       std::span<float> o);
 
@@ -70,5 +77,9 @@ void mlp_reference(const Mlp& op, ReferenceWeights& weights, std::span<float> h)
 /// h: [hidden]; logits: [vocab].
 void head_reference(const Head& op, ReferenceWeights& weights, std::span<const float> h,
                     std::span<float> logits);
+
+/// tokens: [hidden] each, all of one text. The result has the width of the last dense layer.
+std::vector<float> pool_reference(const Pool& op, ReferenceWeights& weights,
+                                  std::span<const std::span<const float>> tokens);
 
 }  // namespace penstock::ops

@@ -127,4 +127,24 @@ CachePlan plan_cache(const CacheNeeds& needs, const MemoryGuard& guard) {
   return planned;
 }
 
+CachePlan plan_texts(const CacheNeeds& needs, const exec::Limits& limits, const MemoryGuard& guard) {
+  CachePlan planned;
+  planned.n_blocks = exec::text_blocks(needs.plan, limits, needs.caps.block_tokens);
+  planned.sequences = limits.max_slots;
+  planned.memory.weight_bytes = needs.memory.weight_bytes;
+  for (size_t g = 0; g < planned.n_blocks.size(); ++g)
+    planned.memory.cache_bytes += static_cast<uint64_t>(planned.n_blocks[g]) * needs.memory.block_bytes[g];
+  planned.memory.buffer_bytes = buffer_bytes(needs, limits.max_slots);
+  planned.memory.on_device = needs.memory.device_free_bytes != 0;
+  const Room room = room_of(needs, guard);
+  if (planned.memory.planned_bytes() > room.free_bytes) {
+    throw NoMemory(fmt::format(
+        "[pool.load] expected {} for {} (weights {}, buffers {}); got {}",
+        megabytes(planned.memory.planned_bytes()),
+        needs.options.name.empty() ? "the model" : needs.options.name, megabytes(planned.memory.weight_bytes),
+        megabytes(planned.memory.cache_bytes + planned.memory.buffer_bytes), room.words));
+  }
+  return planned;
+}
+
 }  // namespace penstock::pool

@@ -31,4 +31,7 @@ struct CachePlan {
 /// limit is and what would fit.
 CachePlan plan_cache(const CacheNeeds& needs, const MemoryGuard& guard);
 
+/// Of a plan that encodes: room for the texts of one step. Throws NoMemory.
+CachePlan plan_texts(const CacheNeeds& needs, const exec::Limits& limits, const MemoryGuard& guard);
+
 }  // namespace penstock::pool

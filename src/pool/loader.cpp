@@ -75,12 +75,20 @@ void plan_draft(Draft& draft, const LoadOptions& options, MemoryGuard& guard, Lo
     loaded.draft_reservation = guard.reserve(planned.memory.planned_bytes(), own.name);
 }
 
+// Of a step of texts, where the context is not more.
+constexpr int32_t kTexts = 64, kTextTokens = 1024;
+
+bool encodes(const models::Plan& plan) {
+  return plan.task != models::Task::kGenerate;
+}
+
 /// Keeps the files mapped for as long as the engine reads them. The engine goes first.
 struct Resident {
   MemoryGuard::Reservation reservation, draft_reservation;
   models::ModelFiles files;
   std::shared_ptr<models::ModelFiles> draft_files;
   std::unique_ptr<engine::Engine> engine;
+  std::unique_ptr<engine::Encoder> encoder;
 };
 
 ModelText text_of(const models::ModelFiles& files) {
@@ -120,19 +128,23 @@ LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions&
                              std::function<int32_t()> vocab_tokens,
                              const std::shared_ptr<const models::ModelFiles>& draft_files) {
   LoadedExecutor loaded;
+  const bool texts = encodes(files.plan);
   loaded.context_length = options.context_length == 0 ? files.plan.max_position : options.context_length;
+  // The setting is for all models of a server: one that encodes has its own, shorter limit beside the others.
+  if (texts) loaded.context_length = std::min(loaded.context_length, files.plan.max_position);
   if (loaded.context_length > files.plan.max_position) {
     throw Error(Code::kInvalidRequest,
                 fmt::format("[pool.load] expected a context of at most the model's {} tokens; got {}",
                             files.plan.max_position, options.context_length));
   }
   exec::Limits& limits = loaded.limits;
-  limits.max_slots = options.max_seqs;
-  limits.max_batch_tokens = options.prefill_chunk_tokens + options.max_seqs;
+  limits.max_slots = texts ? kTexts : options.max_seqs;
+  limits.max_batch_tokens =
+      texts ? std::max(kTextTokens, loaded.context_length) : options.prefill_chunk_tokens + options.max_seqs;
   limits.max_context = loaded.context_length;
   limits.threads = options.threads;
   limits.exact = options.exact;
-  limits.kv_format = options.kv_format;
+  limits.kv_format = texts ? ops::KvFormat::kPlain : options.kv_format;  // nothing is kept of texts
   limits.vocab_tokens = std::move(vocab_tokens);
   const auto guard = options.memory != nullptr ? options.memory : std::make_shared<MemoryGuard>();
   const auto order = executor_order(options.executor);
@@ -140,12 +152,16 @@ LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions&
     try {
       auto executor = make_executor(name, options.cpu_instructions);
       const exec::MemoryPlan memory = executor->measure(files.plan, files.weights, limits);
-      const CachePlan planned =
-          plan_cache({files.plan, memory, executor->caps(), options, loaded.context_length}, *guard);
+      const CacheNeeds needs{files.plan, memory, executor->caps(), options, loaded.context_length};
+      const CachePlan planned = texts ? plan_texts(needs, limits, *guard) : plan_cache(needs, *guard);
       limits.n_blocks = planned.n_blocks;
       loaded.memory = planned.memory;
       if (!planned.memory.on_device)
         loaded.reservation = guard->reserve(planned.memory.planned_bytes(), options.name);
+      if (texts && draft_files != nullptr) {
+        throw Error(Code::kInvalidRequest,
+                    "[pool.load] expected a model that generates beside a draft model; got one that encodes");
+      }
       if (draft_files == nullptr && options.draft_use == speculate::Use::kModel) {
         throw Error(Code::kInvalidRequest,
                     "[pool.load] expected a draft model for draft_source model; got none");
@@ -170,6 +186,33 @@ LoadedExecutor load_executor(const models::ModelFiles& files, const LoadOptions&
   }
   return loaded;
 }
+
+namespace {
+
+void start_engine(Model& model, const std::shared_ptr<Resident>& resident, LoadedExecutor& loaded,
+                  const LoadOptions& options) {
+  engine::EngineOptions engine = engine_options(options, loaded);
+  if (options.disk != nullptr) {
+    engine.disk = options.disk;
+    engine.fingerprint = model.fingerprint = fingerprint_of(resident->files, loaded.executor->caps());
+  }
+  resident->engine = std::make_unique<engine::Engine>(std::move(loaded.executor), resident->files.plan,
+                                                      engine, std::move(loaded.draft_model));
+  model.generator = std::shared_ptr<engine::Generator>(resident, resident->engine.get());
+}
+
+void start_encoder(Model& model, const std::shared_ptr<Resident>& resident, LoadedExecutor& loaded,
+                   const LoadOptions& options) {
+  const engine::EncoderOptions encoder{options.max_queue, loaded.limits.max_slots,
+                                       loaded.limits.max_batch_tokens, loaded.context_length};
+  resident->encoder =
+      std::make_unique<engine::Encoder>(std::move(loaded.executor), resident->files.plan, encoder);
+  model.encoder = std::shared_ptr<engine::Encoder>(resident, resident->encoder.get());
+  model.generator = model.encoder;
+  model.scores_pairs = resident->files.plan.task == models::Task::kScore;
+}
+
+}  // namespace
 
 std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadOptions& options) {
   const ProcessMemory before = process_memory();
@@ -203,15 +246,11 @@ std::shared_ptr<Model> load_model(const std::filesystem::path& path, const LoadO
   model->memory = loaded.memory;
   resident->reservation = std::move(loaded.reservation);
   resident->draft_reservation = std::move(loaded.draft_reservation);
-  engine::EngineOptions engine = engine_options(options, loaded);
   model->block_tokens = loaded.executor->caps().block_tokens;
-  if (options.disk != nullptr) {
-    engine.disk = options.disk;
-    engine.fingerprint = model->fingerprint = fingerprint_of(files, loaded.executor->caps());
-  }
-  resident->engine = std::make_unique<engine::Engine>(std::move(loaded.executor), files.plan, engine,
-                                                      std::move(loaded.draft_model));
-  model->generator = std::shared_ptr<engine::Generator>(resident, resident->engine.get());
+  if (encodes(files.plan))
+    start_encoder(*model, resident, loaded, options);
+  else
+    start_engine(*model, resident, loaded, options);
   note_measured(model->memory, before, model->id);
   ++n_models_loaded;
   return model;

@@ -1,4 +1,4 @@
-// A model that is ready to serve: its names, its codec, its generator and its defaults.
+// A model that is ready to serve: its names, its codec, its generator or encoder and its defaults.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/encoder.h"
 #include "engine/generator.h"
 #include "pool/generation_defaults.h"
 #include "text/codec.h"
@@ -43,6 +44,8 @@ struct Model {
   std::shared_ptr<text::Codec> codec;
   std::shared_ptr<const text::ControlGuard> guard;  // of the codec's vocabulary
   std::shared_ptr<engine::Generator> generator;
+  std::shared_ptr<engine::Encoder> encoder;  // the generator, of a model that encodes texts; else null
+  bool scores_pairs = false;                 // the encoder gives one score for a pair of texts, no vector
 };
 
 /// Models that this process has loaded. Any thread.

@@ -58,6 +58,8 @@ void note_facts(ModelEntry& facts, const Model& model) {
   facts.executor_detail = model.executor_detail;
   facts.context_length = model.context_length;
   facts.memory = model.memory;
+  facts.scores_pairs = model.scores_pairs;
+  facts.embeds = model.encoder != nullptr && !model.scores_pairs;
   facts.has_template = model.codec != nullptr && model.codec->has_template();
 }
 

@@ -55,6 +55,7 @@ struct ModelEntry {
   int32_t context_length = 0;  // tokens, 0: not known yet
   ModelMemory memory;
   bool has_template = false;
+  bool embeds = false, scores_pairs = false;  // neither: it generates
 };
 
 /// Gauges too; PoolState::retired has counters only.

@@ -44,6 +44,10 @@ Generation::Generation(std::shared_ptr<Shared> shared, chat::Request request,
   receipt_.trace_id = request_.origin.trace_id;
 }
 
+void Generation::check(const pool::Model& model) const {
+  serve::check(request_, model);
+}
+
 void Generation::prepare_and_submit() {
   try {
     if (!cancelled()) submit();

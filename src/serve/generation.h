@@ -19,6 +19,7 @@
 #include "serve/choice.h"
 #include "serve/counters.h"
 #include "serve/live_requests.h"
+#include "serve/request_work.h"
 #include "serve/service_time.h"
 #include "serve/session_registry.h"
 #include "serve/telemetry.h"
@@ -41,31 +42,22 @@ struct Shared {
   Workers stream;   // tokens to events: short
 };
 
-class Generation : public std::enable_shared_from_this<Generation> {
+class Generation : public RequestWork, public std::enable_shared_from_this<Generation> {
  public:
-  enum class Why { kCaller, kDisconnected, kById };
-
   /// Counted as begun by the caller, counted as ended by itself. `sink` gets nothing after a cancel but what
   /// is on its way, and for kById a Failure(kCancelled).
   Generation(std::shared_ptr<Shared> shared, chat::Request request, std::shared_ptr<chat::EventSink> sink);
 
   const chat::Request& request() const { return request_; }
 
-  /// The model that serves it, kept until the end. Once, before prepare_and_submit().
-  void attach(std::shared_ptr<const pool::Model> model);
-
-  /// It waits for a model that is being loaded. `withdraw` ends the wait, or says false where that is over;
-  /// it is called at most once, by a cancel.
-  void await_model(std::function<bool()> withdraw);
-
-  /// Ends it instead of prepare_and_submit().
-  void refuse(base::Error error, Tally::End how) { fail(std::move(error), how); }
-
-  /// The first stage, on a worker: template, tokens, submission, Started or Failure.
-  void prepare_and_submit();
-
-  /// Ends it: running jobs stop at the next step, waiting ones never run. Any thread; does not block.
-  void cancel(Why why);
+  const std::string& id() const override { return request_.id; }
+  void check(const pool::Model& model) const override;
+  void attach(std::shared_ptr<const pool::Model> model) override;
+  void await_model(std::function<bool()> withdraw) override;
+  void refuse(base::Error error, Tally::End how) override { fail(std::move(error), how); }
+  /// Template, tokens, submission, Started or Failure.
+  void prepare_and_submit() override;
+  void cancel(Why why) override;
 
  private:
   class Mailbox;

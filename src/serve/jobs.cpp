@@ -125,6 +125,12 @@ ops::SampleParams sample_params(const chat::Sampling& asked, const pool::Generat
 }
 
 void check(const chat::Request& request, const pool::Model& model) {
+  if (model.encoder != nullptr) {
+    throw Error(Code::kInvalidRequest,
+                "[serve.check] expected a model that generates text; got " + model.id + ", which " +
+                    (model.scores_pairs ? "ranks documents" : "embeds texts"),
+                "model");
+  }
   for (const auto& [token, value] : request.sampling.logit_bias) {
     if (token < 0 || token >= model.codec->vocab_size()) {
       throw Error(Code::kInvalidRequest,

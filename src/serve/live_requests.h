@@ -9,15 +9,15 @@
 
 namespace penstock::serve {
 
-class Generation;
+class RequestWork;
 
 class LiveRequests {
  public:
   /// An empty id is not entered.
-  void add(const std::string& id, std::weak_ptr<Generation> generation) {
+  void add(const std::string& id, std::weak_ptr<RequestWork> work) {
     if (id.empty()) return;
     const std::lock_guard lock(mutex_);
-    by_id_[id] = std::move(generation);
+    by_id_[id] = std::move(work);
   }
 
   void remove(const std::string& id) {
@@ -26,7 +26,7 @@ class LiveRequests {
   }
 
   /// Null when there is none, or when it has ended.
-  std::shared_ptr<Generation> find(const std::string& id) const {
+  std::shared_ptr<RequestWork> find(const std::string& id) const {
     const std::lock_guard lock(mutex_);
     const auto found = by_id_.find(id);
     return found == by_id_.end() ? nullptr : found->second.lock();
@@ -34,7 +34,7 @@ class LiveRequests {
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, std::weak_ptr<Generation>> by_id_;
+  std::unordered_map<std::string, std::weak_ptr<RequestWork>> by_id_;
 };
 
 }  // namespace penstock::serve

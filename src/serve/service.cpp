@@ -33,37 +33,37 @@ void fill(chat::Sampling& sampling, const pool::GenerationDefaults& profile) {
   if (!sampling.top_k) sampling.top_k = profile.top_k;
 }
 
-void post(Shared& shared, const std::shared_ptr<Generation>& generation) {
-  if (shared.prepare.try_post([generation] { generation->prepare_and_submit(); })) return;
+void post(Shared& shared, const std::shared_ptr<RequestWork>& work) {
+  if (shared.prepare.try_post([work] { work->prepare_and_submit(); })) return;
   throw Error(Code::kOverloaded, "[serve.submit] expected room for one more request; got a full queue");
 }
 
 /// Why a model is not there is no fault of the request's.
-void refuse_without_model(Generation& generation, const std::exception_ptr& why) {
+void refuse_without_model(RequestWork& work, const std::exception_ptr& why) {
   try {
     std::rethrow_exception(why);
   } catch (const Error& error) {
     const Code code = error.code();
     if (code == Code::kUnavailable || code == Code::kOverloaded)
-      return generation.refuse(error, Tally::End::kRefused);
-    generation.refuse(
+      return work.refuse(error, Tally::End::kRefused);
+    work.refuse(
         Error(Code::kInternal, "[serve.model] expected the model to load; " + std::string(error.text())),
         Tally::End::kFailed);
   } catch (const std::exception& error) {
-    generation.refuse(
+    work.refuse(
         Error(Code::kInternal, std::string("[serve.model] expected the model to load; got ") + error.what()),
         Tally::End::kFailed);
   }
 }
 
 /// On the loader thread, which must not be held up.
-void start_late(Shared& shared, const std::shared_ptr<Generation>& generation, pool::Lease lease) {
+void start_late(Shared& shared, const std::shared_ptr<RequestWork>& work, pool::Lease lease) {
   try {
-    check(generation->request(), *lease);
-    generation->attach(std::move(lease));
-    post(shared, generation);
+    work->check(*lease);
+    work->attach(std::move(lease));
+    post(shared, work);
   } catch (const Error& error) {
-    generation->refuse(error, Tally::End::kRefused);
+    work->refuse(error, Tally::End::kRefused);
   }
 }
 
@@ -101,23 +101,20 @@ void Service::stop() {
   shared_->stream.stop();
 }
 
-std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_ptr<chat::EventSink> sink) {
+void Service::require_running() const {
+  if (const State now = state(); now != State::kRunning) {
+    throw Error(Code::kUnavailable,
+                "[serve.submit] expected a running server; got one that is " + std::string(name(now)));
+  }
+}
+
+template <class Begin>
+auto Service::counted(const std::string& id, const chat::Origin& origin, const Begin& begin) {
   shared_->tally.begin();
-  const std::string id = request.id;
-  const chat::Origin origin = request.origin;
   try {
-    if (const State now = state(); now != State::kRunning) {
-      throw Error(Code::kUnavailable,
-                  "[serve.submit] expected a running server; got one that is " + std::string(name(now)));
-    }
+    require_running();
     memory_.require_room();
-    const Named named = resolve(request.model);
-    if (named.profile != nullptr) fill(request.sampling, *named.profile);
-    if (!request.serving.timeout_ms && request_timeout_ms_ > 0)
-      request.serving.timeout_ms = request_timeout_ms_;
-    auto generation = std::make_shared<Generation>(shared_, std::move(request), std::move(sink));
-    start(generation, named.id);
-    return generation;
+    return begin();
   } catch (const Error& error) {
     count_refused(id, origin, error.code());
     throw;
@@ -125,6 +122,32 @@ std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_p
     count_refused(id, origin, Code::kInternal);
     throw;
   }
+}
+
+std::shared_ptr<Generation> Service::submit(chat::Request request, std::shared_ptr<chat::EventSink> sink) {
+  const std::string id = request.id;
+  const chat::Origin origin = request.origin;
+  return counted(id, origin, [&] {
+    const Named named = resolve(request.model);
+    if (named.profile != nullptr) fill(request.sampling, *named.profile);
+    if (!request.serving.timeout_ms && request_timeout_ms_ > 0)
+      request.serving.timeout_ms = request_timeout_ms_;
+    auto generation = std::make_shared<Generation>(shared_, std::move(request), std::move(sink));
+    start(generation, named.id);
+    return generation;
+  });
+}
+
+std::shared_ptr<Encoding> Service::encode(chat::EncodeRequest request, OnAnswer on_answer) {
+  const std::string id = request.id;
+  const chat::Origin origin = request.origin;
+  return counted(id, origin, [&] {
+    const std::string model = resolve(request.model).id;
+    if (!request.timeout_ms && request_timeout_ms_ > 0) request.timeout_ms = request_timeout_ms_;
+    auto encoding = std::make_shared<Encoding>(shared_, std::move(request), std::move(on_answer));
+    start(encoding, model);
+    return encoding;
+  });
 }
 
 void Service::require_room(const chat::Origin& origin) {
@@ -159,9 +182,9 @@ std::optional<tier::DiskStats> Service::disk_stats() const {
 }
 
 bool Service::cancel(const std::string& id) {
-  const auto generation = shared_->live.find(id);
-  if (generation == nullptr) return false;
-  generation->cancel(Generation::Why::kById);
+  const auto work = shared_->live.find(id);
+  if (work == nullptr) return false;
+  work->cancel(RequestWork::Why::kById);
   return true;
 }
 
@@ -170,24 +193,24 @@ int Service::retry_after_seconds() const {
   return serve::retry_after_seconds(engine.waiting, engine.running, shared_->service_time.mean_ms());
 }
 
-void Service::start(const std::shared_ptr<Generation>& generation, const std::string& id) {
-  const std::string& request_id = generation->request().id;
-  shared_->live.add(request_id, generation);
+void Service::start(const std::shared_ptr<RequestWork>& work, const std::string& model) {
+  const std::string& request_id = work->id();
+  shared_->live.add(request_id, work);
   try {
-    if (pool::Lease lease = pool_->try_lease(id)) {
-      check(generation->request(), *lease);
-      generation->attach(std::move(lease));
-      return post(*shared_, generation);
+    if (pool::Lease lease = pool_->try_lease(model)) {
+      work->check(*lease);
+      work->attach(std::move(lease));
+      return post(*shared_, work);
     }
     const uint64_t ticket =
-        pool_->lease(id, [shared = shared_, generation](pool::Lease lease, const std::exception_ptr& why) {
-          if (why != nullptr) return refuse_without_model(*generation, why);
-          start_late(*shared, generation, std::move(lease));
+        pool_->lease(model, [shared = shared_, work](pool::Lease lease, const std::exception_ptr& why) {
+          if (why != nullptr) return refuse_without_model(*work, why);
+          start_late(*shared, work, std::move(lease));
         });
     // Weak: the last owner of a pool must not be one of its waiters, which its own thread may let go of.
-    generation->await_model([models = std::weak_ptr(pool_), id, ticket] {
+    work->await_model([models = std::weak_ptr(pool_), model, ticket] {
       const auto pool = models.lock();
-      return pool != nullptr && pool->withdraw(id, ticket);
+      return pool != nullptr && pool->withdraw(model, ticket);
     });
   } catch (...) {
     shared_->live.remove(request_id);

@@ -15,6 +15,7 @@
 #include "pool/model_pool.h"
 #include "pool/profiles.h"
 #include "serve/counters.h"
+#include "serve/encoding.h"
 #include "serve/generation.h"
 #include "serve/lifecycle.h"
 #include "serve/memory_watch.h"
@@ -50,6 +51,10 @@ class Service {
   /// Error(kUnsupported) for what can be seen at once, Error(kOverloaded), Error(kUnavailable) while memory
   /// is short, Error(kUnavailable) while draining; nothing comes to `sink` then.
   std::shared_ptr<Generation> submit(chat::Request request, std::shared_ptr<chat::EventSink> sink);
+
+  /// The same for vectors or scores; throws as well what serve::check of texts.h says of a model that is
+  /// loaded.
+  std::shared_ptr<Encoding> encode(chat::EncodeRequest request, OnAnswer on_answer);
 
   /// Throws Error(kOverloaded) or Error(kUnavailable) while submit() would refuse any request, which is
   /// counted as refused: before it costs anything to read it.
@@ -98,7 +103,11 @@ class Service {
   };
   void count_refused(std::string id, chat::Origin origin, base::Code code);
   Named resolve(std::string_view name) const;
-  void start(const std::shared_ptr<Generation>& generation, const std::string& id);
+  void start(const std::shared_ptr<RequestWork>& work, const std::string& model);
+  /// What `begin` returns; a request that it throws on is counted as refused.
+  template <class Begin>
+  auto counted(const std::string& id, const chat::Origin& origin, const Begin& begin);
+  void require_running() const;
 
   const int64_t request_timeout_ms_;
   const pool::Profiles profiles_;

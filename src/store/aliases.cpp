@@ -39,7 +39,9 @@ Alias read_alias(const base::Json& json) {
               json.at("licence"),
               json.at("chat"),
               {},
-              nullptr};
+              nullptr,
+              {}};
+  if (json.contains("beside")) alias.beside = json.at("beside");
   if (json.contains("sampling")) alias.sampling = json.at("sampling");
   for (const auto& source : json.at("sources")) alias.sources.push_back(read_source(source));
   return alias;

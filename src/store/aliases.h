@@ -1,5 +1,6 @@
-// Short names for models, from aliases.json: one weight file each, pinned by its SHA-256, with the sources
-// that carry it in the order to try. Plain data compiled into the program.
+// Short names for models, from aliases.json: one weight file each, pinned by its SHA-256, with the files
+// beside it where it is not a model by itself, and the sources that carry them in the order to try. Plain
+// data compiled into the program.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,7 @@ struct Alias {
   bool chat;  // has a chat template
   std::vector<Source> sources;
   base::Json sampling;  // what its authors recommend, in the form of generation_config.json; null: nothing
+  std::vector<std::string> beside;  // files that make its folder a model; empty: the file is one
 };
 
 /// One entry in the form of aliases.json. Throws what the JSON library throws.

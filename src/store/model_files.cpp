@@ -78,6 +78,15 @@ std::string mlx_problem(const std::filesystem::path& folder, bool has_safetensor
   return "";
 }
 
+/// Of a module of sentence-transformers, in a folder such as "1_Pooling".
+bool is_module_file(std::string_view file) {
+  const auto slash = file.find('/');
+  if (slash == std::string_view::npos || std::isdigit(static_cast<unsigned char>(file[0])) == 0) return false;
+  const std::string_view name = file.substr(slash + 1);
+  return file.substr(0, slash).find('_') != std::string_view::npos &&
+         (name == "config.json" || name == "model.safetensors");
+}
+
 bool is_wanted_beside_weights(std::string_view file) {
   static constexpr std::string_view kNames[] = {"config.json",
                                                 "generation_config.json",
@@ -94,10 +103,13 @@ bool is_wanted_beside_weights(std::string_view file) {
                                                 "preprocessor_config.json",
                                                 "processor_config.json",
                                                 "video_preprocessor_config.json",
+                                                "modules.json",
+                                                "sentence_bert_config.json",
+                                                "config_sentence_transformers.json",
                                                 kIndex};
   if (std::find(std::begin(kNames), std::end(kNames), file) != std::end(kNames)) return true;
   if (file.starts_with("additional_chat_templates/") && file.ends_with(".jinja")) return true;
-  return file.find('/') == std::string_view::npos && file.ends_with(".tiktoken");
+  return (file.find('/') == std::string_view::npos && file.ends_with(".tiktoken")) || is_module_file(file);
 }
 
 }  // namespace

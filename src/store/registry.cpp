@@ -49,18 +49,21 @@ void list_snapshot(const CachedRepo& repo, const Snapshot& snapshot, std::vector
     }
     return;
   }
-  result.push_back({repo.repo, inspection.kind, inspection.complete, repo.size_bytes, snapshot.folder,
-                    inspection.problem});
+  const Alias* alias = inspection.complete ? alias_of_file(snapshot.folder) : nullptr;
+  result.push_back({alias != nullptr ? alias->name : repo.repo, inspection.kind, inspection.complete,
+                    repo.size_bytes, snapshot.folder, inspection.problem});
 }
 
 }  // namespace
 
-const Alias* alias_of_file(const fs::path& file) {
+const Alias* alias_of_file(const fs::path& model) {
   std::error_code error;
-  const std::string blob = fs::canonical(file, error).filename().string();
+  const bool is_folder = fs::is_directory(model, error);
   const auto all = aliases();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Alias& alias) { return alias.sha256 == blob; });
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Alias& alias) {
+    if (is_folder && alias.beside.empty()) return false;
+    return fs::canonical(is_folder ? model / alias.file : model, error).filename() == alias.sha256;
+  });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -128,6 +131,12 @@ std::optional<Located> Registry::find_alias_file(const Alias& alias) const {
   const auto whole = [&](const std::string& repo, const std::string& file) -> std::optional<Located> {
     const auto snapshot = cache_.find(repo);
     if (!snapshot || alias_of_file(snapshot->folder / file) != &alias) return std::nullopt;
+    const bool is_whole = std::all_of(alias.beside.begin(), alias.beside.end(), [&](const std::string& name) {
+      return fs::exists(snapshot->folder / name);
+    });
+    if (!is_whole) return std::nullopt;
+    if (!alias.beside.empty())
+      return Located{alias.name, snapshot->folder, Kind::kMlxDirectory, repo, snapshot->commit};
     return Located{alias.name, snapshot->folder / file, Kind::kGgufFile, repo, snapshot->commit};
   };
   if (auto found = whole(alias_repo(alias), alias.file)) return found;
@@ -228,6 +237,7 @@ uint64_t Registry::remove(std::string_view name) {
                         fmt::format("[store.rm] expected {} to be on this machine; it is not", name));
     }
     if (!found || found->repo == alias_repo(*alias)) return cache_.remove(alias_repo(*alias));
+    if (!alias->beside.empty()) return cache_.remove(found->repo);
     return cache_.remove_file({found->repo, found->commit, found->path.parent_path()},
                               found->path.filename());
   }

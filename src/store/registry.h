@@ -51,8 +51,9 @@ struct RepoName {
 };
 std::optional<RepoName> parse_repo_name(std::string_view name);
 
-/// The alias whose weights this file of the cache is, or null: blobs are named by their SHA-256.
-const Alias* alias_of_file(const std::filesystem::path& file);
+/// The alias whose weights this file of the cache is, or the file that the alias has in this folder; or null:
+/// blobs are named by their SHA-256.
+const Alias* alias_of_file(const std::filesystem::path& model);
 
 struct RegistryOptions {
   config::HubEnvironment hub;

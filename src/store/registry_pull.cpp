@@ -66,7 +66,9 @@ void Registry::pull_source(const Alias& alias, const Source& source, const Watch
                       fmt::format("[store.pull] expected {} of {} with SHA-256 {}; the hub has {}",
                                   source.file, source.repo, alias.sha256, file.etag));
   }
-  HubClient(options_.hub, client_options(), options_.retry).pull(cache_, info, "main", {source.file}, watch);
+  std::vector<std::string> files = alias.beside;
+  files.push_back(source.file);
+  HubClient(options_.hub, client_options(), options_.retry).pull(cache_, info, "main", files, watch);
 }
 
 Located Registry::pull_alias(const Alias& alias, const Watch& watch) {

@@ -74,34 +74,38 @@ std::string nothing_found(const fs::path& path) {
 }  // namespace
 
 std::shared_ptr<const Checkpoint> Checkpoint::open(const fs::path& path) {
+  return open(path, {});
+}
+
+std::shared_ptr<const Checkpoint> Checkpoint::open(const fs::path& path,
+                                                   std::span<const std::string> folders) {
   const std::shared_ptr<Checkpoint> out(new Checkpoint());
   out->path_ = path;
+  out->open_files();
+  for (const std::string& folder : folders) out->add_file(path / folder / "model.safetensors", folder + "/");
+  return out;
+}
+
+void Checkpoint::open_files() {
   std::error_code error;
-  if (!fs::exists(path, error))
-    throw fail(Code::kNotFound, "a model at " + path.string(), "no such file or directory");
-  if (!fs::is_directory(path, error)) {
-    out->add_file(path);
-    return out;
-  }
-  if (fs::exists(path / kIndexName, error)) {
-    out->open_index(path / kIndexName);
-    return out;
-  }
-  std::vector<fs::path> files = list_files(path, ".safetensors");
+  if (!fs::exists(path_, error))
+    throw fail(Code::kNotFound, "a model at " + path_.string(), "no such file or directory");
+  if (!fs::is_directory(path_, error)) return add_file(path_);
+  if (fs::exists(path_ / kIndexName, error)) return open_index(path_ / kIndexName);
+  std::vector<fs::path> files = list_files(path_, ".safetensors");
   if (files.empty()) {
-    files = list_files(path, ".gguf");
+    files = list_files(path_, ".gguf");
     if (files.size() > 1) {
-      throw fail(Code::kInvalidRequest, "one GGUF file in " + path.string() + ", or the path of one",
+      throw fail(Code::kInvalidRequest, "one GGUF file in " + path_.string() + ", or the path of one",
                  std::to_string(files.size()) + ", such as " + files[0].filename().string());
     }
   }
   if (files.empty()) {
-    throw fail(Code::kNotFound, "model*.safetensors or a .gguf file in " + path.string(),
-               nothing_found(path));
+    throw fail(Code::kNotFound, "model*.safetensors or a .gguf file in " + path_.string(),
+               nothing_found(path_));
   }
   check_all_shards(files);
-  for (const fs::path& file : files) out->add_file(file);
-  return out;
+  for (const fs::path& file : files) add_file(file);
 }
 
 std::shared_ptr<const Checkpoint> Checkpoint::in_memory(std::vector<OwnedTensor> tensors) {
@@ -126,7 +130,7 @@ std::shared_ptr<const Checkpoint> Checkpoint::in_memory(std::vector<OwnedTensor>
   return out;
 }
 
-void Checkpoint::add_file(const fs::path& path) {
+void Checkpoint::add_file(const fs::path& path, const std::string& prefix) {
   const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
   files_.push_back(file);
   const std::span<const std::byte> bytes = file->bytes();
@@ -137,7 +141,10 @@ void Checkpoint::add_file(const fs::path& path) {
     return;
   }
   SafetensorsTable table = parse_safetensors(bytes, path.string());
-  for (StoredTensor& tensor : table.tensors) add(std::move(tensor), path.string());
+  for (StoredTensor& tensor : table.tensors) {
+    tensor.name = prefix + tensor.name;
+    add(std::move(tensor), path.string());
+  }
 }
 
 void Checkpoint::add(StoredTensor tensor, const std::string& file) {

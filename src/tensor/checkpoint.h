@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,10 @@ class Checkpoint {
   /// for damage, for a tensor that the index promises and no shard has, and for a name in two shards.
   static std::shared_ptr<const Checkpoint> open(const std::filesystem::path& path);
 
+  /// The same with the model.safetensors of folders below it, whose tensors are named "<folder>/<name>".
+  static std::shared_ptr<const Checkpoint> open(const std::filesystem::path& path,
+                                                std::span<const std::string> folders);
+
   static std::shared_ptr<const Checkpoint> in_memory(std::vector<OwnedTensor> tensors);
 
   /// Null when there is no such tensor.
@@ -50,7 +55,8 @@ class Checkpoint {
 
  private:
   Checkpoint() = default;
-  void add_file(const std::filesystem::path& path);
+  void open_files();
+  void add_file(const std::filesystem::path& path, const std::string& prefix = {});
   void add(StoredTensor tensor, const std::string& file);
   void open_index(const std::filesystem::path& index);
 

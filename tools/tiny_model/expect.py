@@ -1,6 +1,4 @@
 """Runs both references over a recipe and writes the fixture's expected logits."""
-import json
-
 import numpy as np
 
 from tiny_model import generator, recipes, variants
@@ -81,15 +79,3 @@ def make(name):
         "rows": places, "variants": changes, "prompts": prompts,
     }
     return index, np.stack(rows).astype("<f4")
-
-
-def compact(index):
-    """JSON with one list item per line for the long lists."""
-    lines = []
-    for key, value in index.items():
-        if key in ("variants", "rows", "prompts"):
-            items = ",\n  ".join(json.dumps(item) for item in value)
-            lines.append(f' "{key}": [\n  {items}\n ]')
-        else:
-            lines.append(f' "{key}": {json.dumps(value)}')
-    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -71,3 +71,15 @@ def write_safetensors(path, tensors):
         out.write(struct.pack("<Q", len(text)) + text)
         for _, array in tensors.values():
             out.write(np.ascontiguousarray(array).tobytes())
+
+
+def compact(index):
+    """JSON with one list item per line for the long lists."""
+    lines = []
+    for key, value in index.items():
+        if key in ("variants", "rows", "prompts", "texts", "pairs"):
+            items = ",\n  ".join(json.dumps(item) for item in value)
+            lines.append(f' "{key}": [\n  {items}\n ]')
+        else:
+            lines.append(f' "{key}": {json.dumps(value)}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "api/openai/decode.h"
 #include "api/openai/fields.h"
 #include "base/error.h"
@@ -15,24 +13,18 @@ constexpr int64_t kDefaultMaxTokens = 16;  // as the official endpoint
 constexpr size_t kMaxPrompts = 64;
 constexpr int64_t kMaxLogprobs = 20;
 
-bool is_ids(const Json& value) {
-  return value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const Json& id) {
-           return id.is_number_unsigned() && id.get<uint64_t>() <= INT32_MAX;
-         });
-}
-
 chat::Completion decode_prompts(const Reader& reader) {
   constexpr const char* kExpected =
       "a text, a list of up to 64 texts, token ids, or a list of up to 64 lists of token ids";
   const Json* prompt = reader.find("prompt");
   chat::Completion completion;
   if (prompt == nullptr) reader.reject("prompt", kExpected);
-  const Json list = prompt->is_string() || is_ids(*prompt) ? Json::array({*prompt}) : *prompt;
+  const Json list = prompt->is_string() || is_token_ids(*prompt) ? Json::array({*prompt}) : *prompt;
   if (!list.is_array() || list.empty() || list.size() > kMaxPrompts) reader.reject("prompt", kExpected);
   for (const Json& entry : list) {
     if (entry.is_string()) {
       completion.prompts.emplace_back(entry.get<std::string>());
-    } else if (is_ids(entry)) {
+    } else if (is_token_ids(entry)) {
       completion.prompts.emplace_back(entry.get<std::vector<int32_t>>());
     } else {
       reader.reject("prompt", kExpected);

@@ -141,6 +141,12 @@ void read_response_format(const Reader& reader) {
 
 }  // namespace
 
+bool is_token_ids(const Json& value) {
+  return value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const Json& id) {
+           return id.is_number_unsigned() && id.get<uint64_t>() <= INT32_MAX;
+         });
+}
+
 void read_shared(const Reader& reader, Decoded& out) {
   chat::Request& request = out.request;
   request.model = reader.string("model").value_or("");

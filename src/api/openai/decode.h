@@ -29,6 +29,9 @@ Decoded decode_completion(const base::Json& body);
 /// Model, sampling, stop, n, stream and the other fields that both endpoints have.
 void read_shared(const Reader& reader, Decoded& out);
 
+/// True for a list of token ids that is not empty.
+bool is_token_ids(const base::Json& value);
+
 /// The messages of a chat. `text` parts only.
 std::vector<chat::Message> decode_messages(const Reader& reader);
 

@@ -38,9 +38,13 @@ constexpr std::array kRows = {
     Row{Code::kInternal, 500, "api_error", "internal_error"},
 };
 
-const Row& row_of(Code code) {
+// What the model that was named cannot do: no fault of the request's form.
+constexpr Row kIncapable{Code::kUnsupported, 501, "api_error", "not_implemented"};
+
+const Row& row_of(const base::Error& error) {
+  if (error.code() == Code::kUnsupported && error.param() == "model") return kIncapable;
   for (const Row& row : kRows) {
-    if (row.code == code) return row;
+    if (row.code == error.code()) return row;
   }
   return kRows.back();
 }
@@ -48,13 +52,13 @@ const Row& row_of(Code code) {
 std::string word_of(const base::Error& error) {
   if (const auto* coded = dynamic_cast<const CodedError*>(&error)) return coded->word();
   if (error.code() == Code::kNotFound && error.param() == "model") return "model_not_found";
-  return std::string(row_of(error.code()).word);
+  return std::string(row_of(error).word);
 }
 
 }  // namespace
 
 Json error_envelope(const base::Error& error) {
-  Json inner = {{"message", error.text()}, {"type", row_of(error.code()).type}};
+  Json inner = {{"message", error.text()}, {"type", row_of(error).type}};
   inner["param"] = error.param().empty() ? Json() : Json(error.param());
   inner["code"] = word_of(error);
   Json envelope = Json::object();
@@ -62,12 +66,8 @@ Json error_envelope(const base::Error& error) {
   return envelope;
 }
 
-int status_of(Code code) {
-  return row_of(code).status;
-}
-
 http::Response error_response(const base::Error& error) {
-  return http::json_response(status_of(error.code()), error_envelope(error));
+  return http::json_response(row_of(error).status, error_envelope(error));
 }
 
 }  // namespace penstock::api::openai

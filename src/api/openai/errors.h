@@ -10,8 +10,6 @@ namespace penstock::api::openai {
 /// {"error": {"message", "type", "param", "code"}}, always with all four.
 base::Json error_envelope(const base::Error& error);
 
-int status_of(base::Code code);
-
 /// Status and envelope. ApiServer adds Retry-After to 429 and 503.
 http::Response error_response(const base::Error& error);
 

@@ -120,6 +120,34 @@ constexpr std::array kCompletionFields = {
     Field{"prompt_logprobs", kRefused},
 };
 
+constexpr std::array kEmbeddingFields = {
+    Field{"model", kHonoured},
+    Field{"input", kHonoured},
+    Field{"encoding_format", kHonoured},
+    Field{"dimensions", kHonoured},
+    Field{"truncate", kHonoured},
+    Field{"timeout_ms", kHonoured},
+    Field{"user", kAccepted},
+    Field{"truncate_prompt_tokens", kRefused, "truncate"},
+    Field{"input_type", kRefused},
+    Field{"prompt_name", kRefused},
+};
+
+constexpr std::array kRerankFields = {
+    Field{"model", kHonoured},
+    Field{"query", kHonoured},
+    Field{"documents", kHonoured},
+    Field{"top_n", kHonoured},
+    Field{"return_documents", kHonoured},
+    Field{"truncate", kHonoured},
+    Field{"timeout_ms", kHonoured},
+    Field{"user", kAccepted},
+    Field{"rank_fields", kRefused},
+    Field{"max_chunks_per_doc", kRefused, "truncate"},
+    Field{"max_tokens_per_doc", kRefused, "truncate"},
+    Field{"truncate_prompt_tokens", kRefused, "truncate"},
+};
+
 }  // namespace
 
 std::span<const Field> chat_fields() {
@@ -127,6 +155,12 @@ std::span<const Field> chat_fields() {
 }
 std::span<const Field> completion_fields() {
   return kCompletionFields;
+}
+std::span<const Field> embedding_fields() {
+  return kEmbeddingFields;
+}
+std::span<const Field> rerank_fields() {
+  return kRerankFields;
 }
 
 }  // namespace penstock::api::openai

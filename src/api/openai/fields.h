@@ -9,5 +9,7 @@ namespace penstock::api::openai {
 
 std::span<const Field> chat_fields();        // POST /v1/chat/completions
 std::span<const Field> completion_fields();  // POST /v1/completions
+std::span<const Field> embedding_fields();   // POST /v1/embeddings
+std::span<const Field> rerank_fields();      // POST /v1/rerank
 
 }  // namespace penstock::api::openai

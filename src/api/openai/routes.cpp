@@ -5,6 +5,7 @@
 #include "api/body.h"
 #include "api/openai/answer.h"
 #include "api/openai/decode.h"
+#include "api/openai/encoding_routes.h"
 #include "api/openai/errors.h"
 #include "base/unix_time.h"
 
@@ -49,7 +50,11 @@ class Handlers {
   static Json model_json(const serve::ModelCard& card) {
     const bool is_known = card.context_length > 0;
     const auto known = [&](auto value) { return is_known ? Json(std::move(value)) : Json(); };
-    Json capabilities = {{"chat_completion", known(card.has_template)}, {"completion", true}};
+    const bool generates = !card.embeds && !card.scores_pairs;
+    Json capabilities = {{"chat_completion", known(generates && card.has_template)},
+                         {"completion", known(generates)},
+                         {"embeddings", known(card.embeds)},
+                         {"rerank", known(card.scores_pairs)}};
     return {{"id", card.id},
             {"object", "model"},
             {"created", card.created},
@@ -99,6 +104,7 @@ void add_routes(http::Router& router, serve::Service& service, Ignored& ignored,
                          [handlers](const auto& request, auto origin, const ExchangePtr& exchange) {
                            handlers->completion(request, std::move(origin), exchange);
                          });
+  add_encoding_routes(surface, service, ignored);
   surface.add("GET", "/v1/models",
               [handlers](const auto&, const ExchangePtr& exchange) { handlers->models(exchange); });
   surface.add("GET", "/v1/models/{id...}", [handlers](const auto& request, const ExchangePtr& exchange) {

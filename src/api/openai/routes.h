@@ -1,4 +1,4 @@
-// The OpenAI surface: /v1/chat/completions, /v1/completions, /v1/models.
+// The OpenAI surface: /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/rerank, /v1/models.
 #pragma once
 
 #include "api/surface.h"

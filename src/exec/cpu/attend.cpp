@@ -89,7 +89,7 @@ class AttendOperation final : public CpuOperation {
     for (int32_t i = 0; i < n; ++i) {
       const int32_t position = block.position + i / heads_;
       const int32_t from = std::max(0, first_visible(position, op_.window) - at);
-      const int32_t to = std::min(kTileKeys, position + 1 - at);
+      const int32_t to = std::min(kTileKeys, (op_.whole_text ? block.end : position + 1) - at);
       scratch.first[static_cast<size_t>(i)] = from;
       scratch.last[static_cast<size_t>(i)] = to;
       if (from >= to) continue;
@@ -98,7 +98,7 @@ class AttendOperation final : public CpuOperation {
     }
     if (first >= last) return;
     // The next tile of this query block, whoever computes it: most often the same thread, soon.
-    const bool more = at + kTileKeys <= block.position;
+    const bool more = at + kTileKeys < (op_.whole_text ? block.end : block.position + 1);
     const KvCache::Place next = more ? place(context, block, head, at + kTileKeys) : KvCache::Place{};
     const AttendTile tile = context.cache.tile(*context.kernels, place(context, block, head, at),
                                                {first, last}, n, scratch.tile.data(), more ? &next : nullptr);

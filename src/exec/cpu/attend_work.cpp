@@ -23,7 +23,7 @@ AttendWork cut_attention(const models::KvGroup& group, const std::vector<QueryBl
   for (int32_t b = static_cast<int32_t>(blocks.size()) - 1; b >= 0; --b) {
     const QueryBlock& block = blocks[static_cast<size_t>(b)];
     const int32_t first = first_visible(block.position, group.window) / kPartition;
-    const int32_t last = (block.position + block.n_tokens - 1) / kPartition + 1;
+    const int32_t last = (block.end - 1) / kPartition + 1;
     for (int32_t head = 0; head < group.kv_heads; ++head) {
       if (!split || block.n_tokens > 1 || last - first == 1) {
         work.items.push_back({b, head, first, last, -1});

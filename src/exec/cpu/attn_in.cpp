@@ -84,7 +84,7 @@ class AttnInOperation final : public CpuOperation {
 
   void turn(Context& context, int32_t thread, const NormWeights& norm, int64_t token, float* x) const {
     const Kernels& kernels = *context.kernels;
-    if (!norm.weight.empty()) kernels.rms_norm(x, norm.weight.data(), op_.head_dim, norm.eps, x);
+    if (norm.present()) norm.apply(kernels, x, op_.head_dim, x);
     if (op_.rope < 0) return;
     const ops::Rope& rope = context.plan->ropes[static_cast<size_t>(op_.rope)];
     const int64_t half = rope.dims / 2;

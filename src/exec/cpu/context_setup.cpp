@@ -14,6 +14,7 @@ struct Widths {
   int64_t mlp = 8;      // gate and up
   int64_t kv = 8;       // keys of all heads
   int64_t sum = 8;      // residuals
+  int64_t pooled = 0;   // what a text becomes on its way
   int32_t dim = 8;      // of a head
   int32_t queries = 1;  // heads of a KV head
 };
@@ -25,7 +26,13 @@ Widths widths_of(const models::Plan& plan) {
     if (const auto* in = std::get_if<ops::AttnIn>(&operation))
       w.kv = std::max(w.kv, int64_t{in->kv_heads} * in->head_dim);
     if (const auto* mlp = std::get_if<ops::Mlp>(&operation))
-      w.mlp = std::max(w.mlp, plan.weights[static_cast<size_t>(mlp->gate.weight)].rows);
+      w.mlp = std::max(w.mlp, plan.weights[static_cast<size_t>(mlp->up.weight)].rows);
+    if (const auto* pool = std::get_if<ops::Pool>(&operation)) {
+      w.pooled = plan.hidden;
+      for (const ops::Dense& dense : pool->dense)
+        w.pooled = std::max(w.pooled, plan.weights[static_cast<size_t>(dense.linear.weight)].rows);
+      w.input = std::max(w.input, w.pooled);
+    }
     if (const auto* attend = std::get_if<ops::Attend>(&operation)) {
       w.dim = std::max(w.dim, attend->head_dim);
       w.queries = std::max(w.queries, attend->q_heads / attend->kv_heads);
@@ -97,6 +104,7 @@ std::unique_ptr<Context> make_context(const models::Plan& plan, const Limits& li
   context->gate = Array<float>(tokens * static_cast<size_t>(w.mlp));
   context->up = Array<float>(tokens * static_cast<size_t>(w.mlp));
   context->sum = Array<float>(tokens * static_cast<size_t>(w.sum));
+  context->pooled = Array<float>(static_cast<size_t>(limits.max_slots) * static_cast<size_t>(w.pooled));
   for (const ops::Rope& rope : plan.ropes) {
     context->cos.emplace_back(tokens * static_cast<size_t>(rope.dims / 2));
     context->sin.emplace_back(tokens * static_cast<size_t>(rope.dims / 2));
@@ -116,7 +124,7 @@ size_t scratch_bytes(const models::Plan& plan, const Limits& limits, GroupSet gr
                   static_cast<size_t>(partial_floats(w, limits, threads));
   for (const models::BufferSpec& buffer : plan.buffers) floats += tokens * static_cast<size_t>(buffer.width);
   for (const ops::Rope& rope : plan.ropes) floats += tokens * static_cast<size_t>(rope.dims);
-  floats += static_cast<size_t>(limits.max_slots) * static_cast<size_t>(plan.vocab);
+  floats += static_cast<size_t>(limits.max_slots) * static_cast<size_t>(w.pooled > 0 ? w.pooled : plan.vocab);
   // Untouched pages of these arenas take no memory.
   return floats * sizeof(float) + ActivationRows(limits.max_batch_tokens, w.input, groups).bytes() +
          ActivationRows(limits.max_batch_tokens, w.mlp, groups).bytes() +

@@ -29,6 +29,7 @@ std::unique_ptr<CpuOperation> make_operation(const ops::Operation& operation, co
         if constexpr (std::is_same_v<T, ops::Project>) return make_project(op, load);
         if constexpr (std::is_same_v<T, ops::Mlp>) return make_mlp(op, load);
         if constexpr (std::is_same_v<T, ops::Head>) return make_head(op, load);
+        if constexpr (std::is_same_v<T, ops::Pool>) return make_pool(op, load);
         throw Error(Code::kUnsupported,
                     std::string("[exec.cpu.load] this executor lacks the operation ") + ops::name(operation));
       },
@@ -165,9 +166,29 @@ void add_row(Context& context, const Row& row, std::span<const int32_t> tokens, 
     step.slots.push_back(row.slot);
     if (i >= row.n_tokens - row.n_logits) step.logit_tokens.push_back(first + i);
   }
-  for (int32_t i = 0; i < row.n_tokens; i += context.block_tokens)
-    step.blocks.push_back(
-        {row.slot, first + i, std::min(context.block_tokens, row.n_tokens - i), row.position + i});
+  for (int32_t i = 0; i < row.n_tokens; i += context.block_tokens) {
+    const int32_t n = std::min(context.block_tokens, row.n_tokens - i);
+    step.blocks.push_back({row.slot, first + i, n, row.position + i, row.position + i + n});
+  }
+}
+
+/// A text in a slot of its own, whose keys and values lie in `block` and those behind it.
+void add_text(Context& context, int32_t slot, std::span<const int32_t> ids, int32_t block) {
+  Step& step = context.step;
+  const auto n = static_cast<int32_t>(ids.size());
+  const int32_t first = step.n_tokens();
+  for (auto& table : context.tables[static_cast<size_t>(slot)]) {
+    table.clear();
+    for (int32_t i = 0; i * kTileKeys < n; ++i) table.push_back(block + i);
+  }
+  for (int32_t i = 0; i < n; ++i) {
+    step.ids.push_back(ids[static_cast<size_t>(i)]);
+    step.positions.push_back(i);
+    step.slots.push_back(slot);
+  }
+  for (int32_t i = 0; i < n; i += context.block_tokens)
+    step.blocks.push_back({slot, first + i, std::min(context.block_tokens, n - i), i, n});
+  step.texts.push_back({first, n});
 }
 
 }  // namespace
@@ -186,11 +207,37 @@ Ticket CpuExecutor::forward(const Batch& batch) {
   return ticket_;
 }
 
-void CpuExecutor::compute(const Batch& batch) {
+void CpuExecutor::clear_step() {
   Step& step = context_->step;
-  for (auto* list : {&step.ids, &step.positions, &step.slots, &step.logit_tokens}) list->clear();
+  for (auto* list : {&step.ids, &step.positions, &step.slots, &step.logit_tokens, &step.types}) list->clear();
   step.blocks.clear();
+  step.texts.clear();
   pool_->set_alone(guard_.alone());
+}
+
+std::span<const float> CpuExecutor::encode(const TextBatch& batch) {
+  require_texts(*context_->plan, limits_, batch);
+  clear_step();
+  Step& step = context_->step;
+  int32_t slot = 0, block = 0;
+  size_t first = 0;
+  for (const int32_t length : batch.lengths) {
+    add_text(*context_, slot++, batch.tokens.subspan(first, static_cast<size_t>(length)), block);
+    first += static_cast<size_t>(length);
+    block += (length + kTileKeys - 1) / kTileKeys;
+  }
+  step.types.assign(batch.types.begin(), batch.types.end());
+  for (size_t g = 0; g < context_->plan->kv_groups.size(); ++g)
+    step.attention[g] = cut_attention(context_->plan->kv_groups[g], step.blocks, pool_->active());
+  run_step();
+  const auto width = static_cast<size_t>(context_->plan->pooled_width);
+  return {context_->pooled.data(), batch.lengths.size() * width};
+}
+
+void CpuExecutor::compute(const Batch& batch) {
+  require_forward(*context_->plan);
+  clear_step();
+  Step& step = context_->step;
   apply_edits(*context_, batch.table_edits);
   for (const BlockCopy& copy : batch.copies) context_->cache.copy(copy.kv_group, copy.from, copy.to);
   for (const Row& row : batch.rows)

@@ -30,11 +30,13 @@ class CpuExecutor final : public Executor {
   void sample(Ticket ticket, const SampleBatch& batch) override;
   const StepOutput& wait(Ticket ticket) override;
   void release(Ticket ticket) override;
+  std::span<const float> encode(const TextBatch& batch) override;
   std::vector<std::byte> read_block(int32_t kv_group, int32_t block) override;
   void write_block(int32_t kv_group, int32_t block, std::span<const std::byte> bytes) override;
 
  private:
   void compute(const Batch& batch);
+  void clear_step();
   void run_step();
   void turn_table(int32_t thread);
   void require_ticket(Ticket ticket) const;

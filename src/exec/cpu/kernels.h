@@ -69,6 +69,12 @@ inline constexpr float kLog2E = 1.44269504f;
 inline constexpr float kExp2[] = {1.0f,          0.693147004f,   0.240222424f,
                                   0.0555073358f, 0.00967151299f, 0.00132647273f};
 
+/// erf(x) = 1 - 2 t (kErf[0] + kErf[1] t + ...) exp(-x^2), t = 1 / (1 + p x), of x >= 0: halves of the
+/// numbers of Abramowitz and Stegun 7.1.26, error 1.5e-7. kErfSlope is p / sqrt(2), for gelu's erf(x /
+/// sqrt(2)).
+inline constexpr float kErf[] = {0.127414796f, -0.142248368f, 0.7107068705f, -0.7265760135f, 0.5307027145f};
+inline constexpr float kErfSlope = 0.231641888f;
+
 /// A matrix of integer codes, value = scale * code + bias, in strips of 8 rows. A strip is a run of blocks of
 /// one group of columns (two groups of 16, or 256 columns with nested scales): planes of codes, then for each
 /// group 8 scales and, where biases are stored, 8 biases. Nested: 8 halves for the scales, 8 for the biases,
@@ -227,6 +233,10 @@ struct Kernels {
 
   /// out = x * (1 / sqrt(mean(x^2) + eps)) * weight; out may be x.
   void (*rms_norm)(const float* x, const float* weight, int64_t n, float eps, float* out);
+
+  /// out = d * (1 / sqrt(mean(d^2) + eps)) * weight + bias, d = x - mean(x); out may be x.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, int64_t n, float eps,
+                     float* out);
 
   /// out = gate_function(gate) * up; out may be either.
   void (*activate)(Gate function, const float* gate, const float* up, int64_t n, float* out);

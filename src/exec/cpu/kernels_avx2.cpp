@@ -50,6 +50,7 @@ constexpr Kernels kAvx2Table = {
     .linear_exact = linear_exact_avx2,
     .linear_dense = linear_dense_avx2,
     .rms_norm = rms_norm_avx2,
+    .layer_norm = layer_norm_avx2,
     .activate = activate_avx2,
     .add = add_avx2,
     .rotate = rotate_avx2,

@@ -6,9 +6,6 @@
 
 namespace penstock::exec::cpu {
 
-/// Of kernels_scalar.h, whose header holds inline functions that must not be built for AVX2.
-void activate_scalar(Gate function, const float* gate, const float* up, int64_t n, float* out);
-
 void linear_codes_avx2(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,
                        uint8_t* scratch);
 
@@ -42,6 +39,8 @@ void linear_exact_avx2(const PackedCodes& w, const FloatRows& x, Range strips, c
 void linear_dense_avx2(const DenseMatrix& w, const FloatRows& x, Range rows, const LinearOut& out);
 void quantize_row_avx2(const float* x, const QuantRows& out);
 void rms_norm_avx2(const float* x, const float* weight, int64_t n, float eps, float* out);
+void layer_norm_avx2(const float* x, const float* weight, const float* bias, int64_t n, float eps,
+                     float* out);
 void activate_avx2(Gate function, const float* gate, const float* up, int64_t n, float* out);
 void add_avx2(const float* x, int64_t n, float* y);
 void rotate_avx2(float* x, const float* cos, const float* sin, int64_t half);

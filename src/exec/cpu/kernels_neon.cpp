@@ -11,6 +11,7 @@ constexpr Kernels kNeonTable = {
     .linear_exact = linear_exact_neon,
     .linear_dense = linear_dense_neon,
     .rms_norm = rms_norm_neon,
+    .layer_norm = layer_norm_scalar,
     .activate = activate_neon,
     .add = add_neon,
     .rotate = rotate_neon,

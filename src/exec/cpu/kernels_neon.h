@@ -7,7 +7,9 @@
 
 namespace penstock::exec::cpu {
 
-/// Of kernels_scalar.h, whose header holds inline functions that must not be built with wider flags.
+// Of kernels_scalar.h, whose header holds inline functions that must not be built with wider flags.
+void layer_norm_scalar(const float* x, const float* weight, const float* bias, int64_t n, float eps,
+                       float* out);
 void activate_scalar(Gate function, const float* gate, const float* up, int64_t n, float* out);
 
 void linear_codes_neon(const PackedCodes& w, const QuantRows& x, Range strips, const LinearOut& out,

@@ -10,6 +10,7 @@ const Kernels& scalar_kernels() {
       .linear_exact = linear_exact_scalar,
       .linear_dense = linear_dense_scalar,
       .rms_norm = rms_norm_scalar,
+      .layer_norm = layer_norm_scalar,
       .activate = activate_scalar,
       .add = add_scalar,
       .rotate = rotate_scalar,

@@ -36,6 +36,8 @@ void linear_exact_scalar(const PackedCodes& w, const FloatRows& x, Range strips,
 void linear_dense_scalar(const DenseMatrix& w, const FloatRows& x, Range rows, const LinearOut& out);
 void quantize_row_scalar(const float* x, const QuantRows& out);
 void rms_norm_scalar(const float* x, const float* weight, int64_t n, float eps, float* out);
+void layer_norm_scalar(const float* x, const float* weight, const float* bias, int64_t n, float eps,
+                       float* out);
 void activate_scalar(Gate function, const float* gate, const float* up, int64_t n, float* out);
 void add_scalar(const float* x, int64_t n, float* y);
 void rotate_scalar(float* x, const float* cos, const float* sin, int64_t half);

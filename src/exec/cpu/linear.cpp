@@ -11,8 +11,8 @@ void prepare_row(const Context& context, const LinearInput& input, const Activat
   const int64_t from = input.row_index != nullptr ? input.row_index[m] : m;
   const float* x = input.x + from * input.cols;
   float* row = rows.row(m, input.cols);
-  if (input.norm != nullptr && !input.norm->weight.empty())
-    context.kernels->rms_norm(x, input.norm->weight.data(), input.cols, input.norm->eps, row);
+  if (input.norm != nullptr && input.norm->present())
+    input.norm->apply(*context.kernels, x, input.cols, row);
   else
     std::memcpy(row, x, static_cast<size_t>(input.cols) * sizeof(float));
   rows.quantize(*context.kernels, input.groups, row, m, input.cols, {0, input.cols});
@@ -66,12 +66,18 @@ void multiply(const Context& context, int32_t thread, std::span<const LinearPart
   }
 }
 
+void norm_rows(const Context& context, int32_t thread, const NormWeights& norm, float* rows, int64_t width) {
+  const Range mine = context.share(context.step.n_tokens(), thread);
+  for (int64_t m = mine.first; m < mine.last; ++m)
+    norm.apply(*context.kernels, rows + m * width, width, rows + m * width);
+}
+
 void add_normed(const Context& context, int32_t thread, const NormWeights& norm, float* residual,
                 int64_t width) {
   const Range mine = context.share(context.step.n_tokens(), thread);
   for (int64_t m = mine.first; m < mine.last; ++m) {
     float* sum = context.sum.data() + m * width;
-    context.kernels->rms_norm(sum, norm.weight.data(), width, norm.eps, sum);
+    norm.apply(*context.kernels, sum, width, sum);
     context.kernels->add(sum, width, residual + m * width);
   }
 }

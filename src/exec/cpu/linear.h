@@ -12,6 +12,17 @@ namespace penstock::exec::cpu {
 struct NormWeights {
   std::vector<float> weight;  // empty: no norm
   float eps = 0;
+  std::vector<float> bias = {};  // of a layer norm
+
+  bool present() const { return !weight.empty(); }
+
+  /// out = norm(x) of n numbers, where the norm is present; out may be x.
+  void apply(const Kernels& kernels, const float* x, int64_t n, float* out) const {
+    if (bias.empty())
+      kernels.rms_norm(x, weight.data(), n, eps, out);
+    else
+      kernels.layer_norm(x, weight.data(), bias.data(), n, eps, out);
+  }
 };
 
 /// Rows to multiply: `x` [m, cols], normed where the norm is present.
@@ -47,6 +58,9 @@ void multiply(const Context& context, int32_t thread, std::span<const LinearPart
 /// Units [range) of one part.
 void multiply_range(const Context& context, int32_t thread, const LinearPart& part,
                     const ActivationRows& rows, int32_t m, Range units);
+
+/// rows = norm(rows) for this thread's of a buffer, after a barrier.
+void norm_rows(const Context& context, int32_t thread, const NormWeights& norm, float* rows, int64_t width);
 
 /// residual += norm(sum) for this thread's rows, after a barrier.
 void add_normed(const Context& context, int32_t thread, const NormWeights& norm, float* residual,

@@ -93,7 +93,8 @@ void run_tile(const DenseMatrix& w, const FloatRows& x, const int64_t (&rows)[R]
 
 template <DenseType kType, int R>
 void run_rows(const DenseMatrix& w, const FloatRows& x, const int64_t (&rows)[R], const LinearOut& out) {
-  constexpr int kTile = 4 / R;  // eight running sums hide the latency of an fma
+  // Two rows of weights and three of activations fill the registers, and need fewer loads than multiply-adds.
+  constexpr int kTile = R == 2 ? 3 : 4 / R;
   int64_t m = 0;
   for (; m + kTile <= x.m; m += kTile) run_tile<kType, R, kTile>(w, x, rows, m, out);
   for (; m < x.m; ++m) run_tile<kType, R, 1>(w, x, rows, m, out);
@@ -112,12 +113,33 @@ void run_all(const DenseMatrix& w, const FloatRows& x, Range range, const Linear
   for (int64_t i = range.first + ways * n; i < range.last; ++i) run_rows<kType, 1>(w, x, {i}, out);
 }
 
+/// Of activations, and of weights, that stay in the second cache together.
+constexpr int64_t kBlockBytes = 1 << 17;
+
+/// Few activation rows meet all weights in one pass. Of more the weights are taken in blocks that meet blocks
+/// of rows.
+template <DenseType kType>
+void run_blocks(const DenseMatrix& w, const FloatRows& x, Range rows, const LinearOut& out) {
+  const int64_t fit = kBlockBytes / (4 * w.cols) / 6 * 6, step = fit > 6 ? fit : 6;
+  if (x.m <= step) return run_all<kType>(w, x, rows, out);
+  const int64_t row_bytes = w.cols * (kType == DenseType::kF32 ? 4 : 2);
+  const int64_t pairs = kBlockBytes / (2 * row_bytes), chunk = pairs > 1 ? 2 * pairs : 2;
+  for (int64_t row = rows.first; row < rows.last; row += chunk) {
+    const Range some = {row, row + chunk < rows.last ? row + chunk : rows.last};
+    for (int64_t m = 0; m < x.m; m += step) {
+      const int64_t n = x.m - m < step ? x.m - m : step;
+      const FloatRows block = {x.x + m * x.stride, x.stride, static_cast<int32_t>(n)};
+      run_all<kType>(w, block, some, {out.out + m * out.stride, out.stride, out.bias, out.add});
+    }
+  }
+}
+
 }  // namespace
 
 void linear_dense_avx2(const DenseMatrix& w, const FloatRows& x, Range rows, const LinearOut& out) {
-  if (w.type == DenseType::kF32) return run_all<DenseType::kF32>(w, x, rows, out);
-  if (w.type == DenseType::kF16) return run_all<DenseType::kF16>(w, x, rows, out);
-  run_all<DenseType::kBF16>(w, x, rows, out);
+  if (w.type == DenseType::kF32) return run_blocks<DenseType::kF32>(w, x, rows, out);
+  if (w.type == DenseType::kF16) return run_blocks<DenseType::kF16>(w, x, rows, out);
+  run_blocks<DenseType::kBF16>(w, x, rows, out);
 }
 
 }  // namespace penstock::exec::cpu

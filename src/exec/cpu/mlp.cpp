@@ -27,7 +27,7 @@ class MlpOperation final : public CpuOperation {
  public:
   MlpOperation(const ops::Mlp& op, const LoadContext& load)
       : op_(op),
-        gate_(load.weights.matrix(op.gate.weight)),
+        gate_(op.gated() ? load.weights.matrix(op.gate.weight) : nullptr),
         up_(load.weights.matrix(op.up.weight)),
         down_(load.weights.matrix(op.down.weight)),
         gate_bias_(load.weights.vector(op.gate.bias)),
@@ -35,7 +35,9 @@ class MlpOperation final : public CpuOperation {
         down_bias_(load.weights.vector(op.down.bias)),
         norm_(load_norm(op.norm, load)),
         post_norm_(load_norm(op.post_norm, load)),
-        in_groups_(groups_of({gate_, up_}, load.exact)),
+        out_norm_(load_norm(op.out_norm, load)),
+        ones_(op.gated() ? 0 : static_cast<size_t>(down_->cols()), 1.0f),
+        in_groups_(op.gated() ? groups_of({gate_, up_}, load.exact) : groups_of({up_}, load.exact)),
         down_groups_(groups_of({down_}, load.exact)) {}
 
   GroupSet groups() const override { return in_groups_ | down_groups_; }
@@ -46,13 +48,14 @@ class MlpOperation final : public CpuOperation {
     const int64_t width = context.width(op_.residual);
     const ActivationRows& rows = prepare(context, thread, {residual, width, m, &norm_, nullptr, in_groups_});
     join(context, thread, rows, m);
-    const bool normed = !post_norm_.weight.empty();
+    const bool normed = post_norm_.present();
     const LinearPart part = {down_,
                              {normed ? context.sum.data() : residual, width, bias_of(down_bias_), !normed}};
     multiply(context, thread, {&part, 1}, context.joined, m);
     context.pool->barrier(thread);
-    if (!normed) return;
-    add_normed(context, thread, post_norm_, residual, width);
+    if (!normed && !out_norm_.present()) return;
+    if (normed) add_normed(context, thread, post_norm_, residual, width);
+    if (out_norm_.present()) norm_rows(context, thread, out_norm_, residual, width);
     context.pool->barrier(thread);
   }
 
@@ -81,10 +84,12 @@ class MlpOperation final : public CpuOperation {
   void join_columns(Context& context, int32_t thread, const ActivationRows& rows, int32_t m,
                     Range columns) const {
     const int64_t cols = down_->cols();
-    const LinearPart gate = {gate_, {context.gate.data(), cols, bias_of(gate_bias_)}};
     const LinearPart up = {up_, {context.up.data(), cols, bias_of(up_bias_)}};
-    multiply_range(context, thread, gate, rows, m, units(*gate_, columns));
     multiply_range(context, thread, up, rows, m, units(*up_, columns));
+    if (gate_ != nullptr) {
+      const LinearPart gate = {gate_, {context.gate.data(), cols, bias_of(gate_bias_)}};
+      multiply_range(context, thread, gate, rows, m, units(*gate_, columns));
+    }
     activate(context, m, columns);
   }
 
@@ -93,9 +98,13 @@ class MlpOperation final : public CpuOperation {
     const int64_t cols = down_->cols(), n = columns.last - columns.first;
     for (int64_t r = 0; r < m; ++r) {
       const int64_t at = r * cols + columns.first;
+      const float* up = context.up.data() + at;
       float* gate = context.gate.data() + at;
       float* out = down_groups_ != 0 ? gate : context.joined.row(r, cols) + columns.first;
-      context.kernels->activate(gate_of(op_.activation), gate, context.up.data() + at, n, out);
+      if (gate_ != nullptr)
+        context.kernels->activate(gate_of(op_.activation), gate, up, n, out);
+      else
+        context.kernels->activate(gate_of(op_.activation), up, ones_.data(), n, out);
       context.joined.quantize(*context.kernels, down_groups_, out, r, cols, columns);
     }
   }
@@ -103,7 +112,8 @@ class MlpOperation final : public CpuOperation {
   const ops::Mlp op_;
   const PackedMatrix *gate_, *up_, *down_;
   const std::vector<float> gate_bias_, up_bias_, down_bias_;
-  const NormWeights norm_, post_norm_;
+  const NormWeights norm_, post_norm_, out_norm_;
+  const std::vector<float> ones_;  // what stands for up where there is no gate
   const GroupSet in_groups_, down_groups_;
 };
 

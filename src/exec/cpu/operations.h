@@ -31,6 +31,7 @@ std::unique_ptr<CpuOperation> make_attend(const ops::Attend& op, const LoadConte
 std::unique_ptr<CpuOperation> make_project(const ops::Project& op, const LoadContext& load);
 std::unique_ptr<CpuOperation> make_mlp(const ops::Mlp& op, const LoadContext& load);
 std::unique_ptr<CpuOperation> make_head(const ops::Head& op, const LoadContext& load);
+std::unique_ptr<CpuOperation> make_pool(const ops::Pool& op, const LoadContext& load);
 
 NormWeights load_norm(const ops::Norm& norm, const LoadContext& load);
 

@@ -11,6 +11,7 @@ class ProjectOperation final : public CpuOperation {
         weight_(load.weights.matrix(op.linear.weight)),
         bias_(load.weights.vector(op.linear.bias)),
         post_norm_(load_norm(op.post_norm, load)),
+        out_norm_(load_norm(op.out_norm, load)),
         groups_(groups_of({weight_}, load.exact)) {}
 
   GroupSet groups() const override { return groups_; }
@@ -18,7 +19,7 @@ class ProjectOperation final : public CpuOperation {
   void run(Context& context, int32_t thread) const override {
     const int32_t m = context.step.n_tokens();
     const int64_t width = context.width(op_.residual);
-    const bool normed = !post_norm_.weight.empty();
+    const bool normed = post_norm_.present();
     const ActivationRows& rows = prepare(
         context, thread, {context.buffer(op_.in), context.width(op_.in), m, nullptr, nullptr, groups_});
     const LinearPart part = {
@@ -26,8 +27,9 @@ class ProjectOperation final : public CpuOperation {
         {normed ? context.sum.data() : context.buffer(op_.residual), width, bias_of(bias_), !normed}};
     multiply(context, thread, {&part, 1}, rows, m);
     context.pool->barrier(thread);
-    if (!normed) return;
-    add_normed(context, thread, post_norm_, context.buffer(op_.residual), width);
+    if (!normed && !out_norm_.present()) return;
+    if (normed) add_normed(context, thread, post_norm_, context.buffer(op_.residual), width);
+    if (out_norm_.present()) norm_rows(context, thread, out_norm_, context.buffer(op_.residual), width);
     context.pool->barrier(thread);
   }
 
@@ -35,7 +37,7 @@ class ProjectOperation final : public CpuOperation {
   const ops::Project op_;
   const PackedMatrix* weight_;
   const std::vector<float> bias_;
-  const NormWeights post_norm_;
+  const NormWeights post_norm_, out_norm_;
   const GroupSet groups_;
 };
 

@@ -28,6 +28,8 @@ struct Narrow {
   static Floats over(Floats a, Floats b) { return _mm256_div_ps(a, b); }
   static Floats fma(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
   static Floats exp2(Floats x) { return exp2_lanes(x); }
+  static Floats size(Floats x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x); }
+  static Floats positive(Floats x) { return _mm256_max_ps(x, _mm256_setzero_ps()); }
 
   template <class Step>
   static inline __attribute__((always_inline)) void by_lanes(int64_t n, Step step) {
@@ -106,8 +108,49 @@ void rms_norm_avx2(const float* x, const float* weight, int64_t n, float eps, fl
   scale_lanes<Narrow>(x, inverse, weight, n, out);
 }
 
+namespace {
+
+/// The sum of step(lanes of x, sum so far) over a row, in the order of the twin. What lies behind the row
+/// must add nothing: step gets a mask of its lanes.
+template <class Step>
+inline __attribute__((always_inline)) float sum_row(const float* x, int64_t n, Step step) {
+  __m256 sum[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
+  const __m256i whole = _mm256_set1_epi32(-1);
+  int64_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) sum[j] = step(_mm256_loadu_ps(x + i + 8 * j), whole, sum[j]);
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    if (i >= n) break;
+    const __m256i mask = first_lanes(n - i);
+    sum[j] = step(_mm256_maskload_ps(x + i, mask), mask, sum[j]);
+    i += 8;
+  }
+  return fold(_mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3])));
+}
+
+}  // namespace
+
+void layer_norm_avx2(const float* x, const float* weight, const float* bias, int64_t n, float eps,
+                     float* out) {
+  const float mean = sum_row(x, n, [](__m256 v, __m256i, __m256 sum) { return _mm256_add_ps(sum, v); }) /
+                     static_cast<float>(n);
+  const __m256 means = _mm256_set1_ps(mean);
+  const float squares = sum_row(x, n, [&](__m256 v, __m256i mask, __m256 sum) {
+    const __m256 d = _mm256_and_ps(_mm256_sub_ps(v, means), _mm256_castsi256_ps(mask));
+    return _mm256_fmadd_ps(d, d, sum);
+  });
+  const float variance = squares / static_cast<float>(n) + eps;
+  const __m256 inverse = _mm256_set1_ps(1.0f / _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(variance))));
+  Narrow::by_lanes(n, [&](int64_t i, auto lanes) {
+    const __m256 scaled = _mm256_mul_ps(_mm256_sub_ps(lanes.load(x + i), means), inverse);
+    lanes.store(out + i, _mm256_fmadd_ps(scaled, lanes.load(weight + i), lanes.load(bias + i)));
+  });
+}
+
 void activate_avx2(Gate function, const float* gate, const float* up, int64_t n, float* out) {
-  if (function == Gate::kGelu) return activate_scalar(function, gate, up, n, out);
   activate_lanes<Narrow>(function, gate, up, n, out);
 }
 

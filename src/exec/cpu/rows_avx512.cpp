@@ -33,6 +33,8 @@ struct Wide {
   static Floats over(Floats a, Floats b) { return _mm512_div_ps(a, b); }
   static Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   static Floats exp2(Floats x) { return exp2_wide(x); }
+  static Floats size(Floats x) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), x); }
+  static Floats positive(Floats x) { return _mm512_max_ps(x, _mm512_setzero_ps()); }
 
   template <class Step>
   static inline __attribute__((always_inline)) void by_lanes(int64_t n, Step step) {
@@ -111,7 +113,6 @@ void rms_norm_avx512(const float* x, const float* weight, int64_t n, float eps, 
 }
 
 void activate_avx512(Gate function, const float* gate, const float* up, int64_t n, float* out) {
-  if (function == Gate::kGelu) return activate_scalar(function, gate, up, n, out);
   activate_lanes<Wide>(function, gate, up, n, out);
 }
 

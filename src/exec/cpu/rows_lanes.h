@@ -2,9 +2,9 @@
 // private to the file that includes it: code built for one processor must not be merged with code built for
 // another.
 //
-// What vectors V bring: Floats, all(value), times, plus, over, fma, exp2, and by_lanes(n, step), which calls
-// step(i, lanes) for the vectors of n numbers; lanes.load(at) and lanes.store(at, value) leave alone what
-// lies behind the last number.
+// What vectors V bring: Floats, all(value), times, plus, over, fma, exp2, size (without the sign), positive
+// (0 for the others), and by_lanes(n, step), which calls step(i, lanes) for the vectors of n numbers;
+// lanes.load(at) and lanes.store(at, value) leave alone what lies behind the last number.
 #pragma once
 
 #include "exec/cpu/kernels.h"
@@ -13,9 +13,28 @@ namespace penstock::exec::cpu {
 
 namespace {
 
-/// Gate::kSilu and kGeluTanh.
+/// gelu_scalar in lanes.
+template <class V>
+inline __attribute__((always_inline)) typename V::Floats gelu_lanes(typename V::Floats x) {
+  const auto size = V::size(x);
+  const auto t = V::over(V::all(1.0f), V::fma(size, V::all(kErfSlope), V::all(1.0f)));
+  auto p = V::all(kErf[4]);
+  p = V::fma(p, t, V::all(kErf[3]));
+  p = V::fma(p, t, V::all(kErf[2]));
+  p = V::fma(p, t, V::all(kErf[1]));
+  p = V::fma(p, t, V::all(kErf[0]));
+  const auto tail = V::times(V::times(p, t), V::exp2(V::times(V::times(x, x), V::all(-0.5f * kLog2E))));
+  return V::fma(V::times(size, V::all(-1.0f)), tail, V::positive(x));
+}
+
 template <class V>
 void activate_lanes(Gate function, const float* gate, const float* up, int64_t n, float* out) {
+  if (function == Gate::kGelu) {
+    V::by_lanes(n, [&](int64_t i, auto lanes) {
+      lanes.store(out + i, V::times(gelu_lanes<V>(lanes.load(gate + i)), lanes.load(up + i)));
+    });
+    return;
+  }
   V::by_lanes(n, [&](int64_t i, auto lanes) {
     const auto x = lanes.load(gate + i);
     typename V::Floats u;

@@ -64,7 +64,35 @@ void rms_norm_scalar(const float* x, const float* weight, int64_t n, float eps, 
   for (int64_t i = 0; i < n; ++i) out[i] = (x[i] * inverse) * weight[i];
 }
 
+void layer_norm_scalar(const float* x, const float* weight, const float* bias, int64_t n, float eps,
+                       float* out) {
+  float lanes[32] = {};
+  const auto folded = [&] {
+    for (int i = 0; i < 8; ++i) lanes[i] = (lanes[i] + lanes[i + 8]) + (lanes[i + 16] + lanes[i + 24]);
+    return fold8(lanes) / static_cast<float>(n);
+  };
+  for (int64_t i = 0; i < n; ++i) lanes[i % 32] += x[i];
+  const float mean = folded();
+  for (float& lane : lanes) lane = 0;
+  for (int64_t i = 0; i < n; ++i) lanes[i % 32] = std::fma(x[i] - mean, x[i] - mean, lanes[i % 32]);
+  const float inverse = 1.0f / std::sqrt(folded() + eps);
+  for (int64_t i = 0; i < n; ++i) out[i] = std::fma((x[i] - mean) * inverse, weight[i], bias[i]);
+}
+
 namespace {
+
+/// 0.5 x (1 + erf(x / sqrt(2))): what is left of erf at 1 is a polynomial of t times exp(-x^2 / 2). See kErf.
+float gelu_scalar(float x) {
+  const float size = std::fabs(x);
+  const float t = 1.0f / std::fma(size, kErfSlope, 1.0f);
+  float p = kErf[4];
+  p = std::fma(p, t, kErf[3]);
+  p = std::fma(p, t, kErf[2]);
+  p = std::fma(p, t, kErf[1]);
+  p = std::fma(p, t, kErf[0]);
+  const float tail = (p * t) * exp2_scalar((x * x) * (-0.5f * kLog2E));  // half of 1 - erf
+  return std::fma(-size, tail, x > 0.0f ? x : 0.0f);
+}
 
 float gate_scalar(Gate function, float x) {
   switch (function) {
@@ -75,7 +103,7 @@ float gate_scalar(Gate function, float x) {
       return x / (1.0f + exp2_scalar(u * (-2.0f * kLog2E)));
     }
     case Gate::kGelu:
-      return 0.5f * x * (1.0f + std::erf(x * 0.707106781f));
+      return gelu_scalar(x);
   }
   return 0;
 }

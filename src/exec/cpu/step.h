@@ -20,6 +20,12 @@ struct QueryBlock {
   int32_t slot = 0;
   int32_t first_token = 0, n_tokens = 0;  // in the step
   int32_t position = 0;                   // of the first token
+  int32_t end = 0;                        // one more than the last position that they may see
+};
+
+/// Tokens of one text, in the step.
+struct TextRange {
+  int32_t first_token = 0, n_tokens = 0;
 };
 
 /// One piece of attention work: a query block, a KV head, a run of partitions. `partial` is where the
@@ -44,6 +50,8 @@ struct AttendWork {
 struct Step {
   std::vector<int32_t> ids, positions, slots;  // [T]
   std::vector<int32_t> logit_tokens;           // [R]
+  std::vector<int32_t> types;                  // [T] of an encoder, else empty
+  std::vector<TextRange> texts;                // of an encoder
   std::vector<QueryBlock> blocks;
   std::vector<AttendWork> attention;  // [kv groups]
 
@@ -83,6 +91,7 @@ struct Context {
   Array<float> keys, values;           // [max_tokens, kv_heads * head_dim] before they go to the cache
   Array<float> gate, up;               // [max_tokens, largest mlp]
   Array<float> sum;                    // [max_tokens, hidden] before a post-norm
+  Array<float> pooled;                 // [max texts, widest], what texts become
   std::vector<Array<float>> cos, sin;  // [ropes][max_tokens, dims / 2]
   Array<float> partials;               // of split attention
   std::vector<float> logits;           // [R, vocab]

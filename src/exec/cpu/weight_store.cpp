@@ -34,10 +34,16 @@ std::vector<ops::WeightId> matrices(const ops::Project& op) {
   return {op.linear.weight};
 }
 std::vector<ops::WeightId> matrices(const ops::Mlp& op) {
+  if (!op.gated()) return {op.up.weight, op.down.weight};
   return {op.gate.weight, op.up.weight, op.down.weight};
 }
 std::vector<ops::WeightId> matrices(const ops::Head& op) {
   return {op.weight};
+}
+std::vector<ops::WeightId> matrices(const ops::Pool& op) {
+  std::vector<ops::WeightId> all;
+  for (const ops::Dense& dense : op.dense) all.push_back(dense.linear.weight);
+  return all;
 }
 
 }  // namespace

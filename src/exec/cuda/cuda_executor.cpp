@@ -351,6 +351,7 @@ int32_t CudaExecutor::devices() {
 MemoryPlan CudaExecutor::measure(const models::Plan& plan, const ops::WeightTable& weights,
                                  const Limits& limits) {
   require_plain_cache(limits, "cuda");
+  require_generating(plan, "cuda");
   MemoryPlan memory = Network::measure(plan, weights, limits);
   size_t total = 0;
   check(cudaMemGetInfo(&memory.device_free_bytes, &total), "measure");
@@ -400,9 +401,10 @@ void CudaExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt,
   }
   if (!tokens.empty()) s.staging->copy(s.prompts.as(), tokens.data(), bytes, s.stream);
   const auto vocab = static_cast<size_t>(s.plan->vocab);
-  reset_counts({s.counts.as<uint32_t>() + static_cast<size_t>(slot) * vocab, s.plan->vocab},
-               {s.prompts.as<int32_t>(), static_cast<int32_t>(prompt.size()), static_cast<int32_t>(generated.size())},
-               s.stream);
+  reset_counts(
+      {s.counts.as<uint32_t>() + static_cast<size_t>(slot) * vocab, s.plan->vocab},
+      {s.prompts.as<int32_t>(), static_cast<int32_t>(prompt.size()), static_cast<int32_t>(generated.size())},
+      s.stream);
 }
 
 Ticket CudaExecutor::forward(const Batch& batch) {

@@ -242,6 +242,7 @@ MlxExecutor::~MlxExecutor() = default;
 MemoryPlan MlxExecutor::measure(const models::Plan& plan, const ops::WeightTable& weights,
                                 const Limits& limits) {
   require_plain_cache(limits, "mlx");
+  require_generating(plan, "mlx");
   MemoryPlan memory;
   for (const auto& matrix : weights)
     memory.weight_bytes += static_cast<size_t>(matrix.rows * matrix.cols) * 4;

@@ -15,15 +15,28 @@ using base::Code;
 using base::Error;
 using base::Json;
 
-ops::Activation read_activation(ConfigReader& config, const DecoderDefaults& defaults) {
-  const std::string name = config.text_or(defaults.activation_key, defaults.activation);
+/// The dimensions of a head that are turned.
+int32_t rope_dims(int32_t head_dim, double partial) {
+  const double dims = std::trunc(head_dim * partial);
+  if (!(dims >= 2 && dims <= head_dim) || std::fmod(dims, 2) != 0) {
+    throw Error(Code::kInvalidRequest,
+                "[models.config] expected partial_rotary_factor to turn an even number of a head's " +
+                    std::to_string(head_dim) + " dimensions; got " + std::to_string(partial));
+  }
+  return static_cast<int32_t>(dims);
+}
+
+}  // namespace
+
+ops::Activation read_activation(ConfigReader& config, const char* key, const char* otherwise) {
+  const std::string name = config.text_or(key, otherwise);
   if (name == "silu" || name == "swish") return ops::Activation::kSilu;
   if (name == "gelu") return ops::Activation::kGelu;
   if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast")
     return ops::Activation::kGeluTanh;
-  throw Error(Code::kUnsupported,
-              std::string("[models.config] expected silu, gelu or gelu_pytorch_tanh as ") +
-                  defaults.activation_key + "; got " + name);
+  throw Error(
+      Code::kUnsupported,
+      std::string("[models.config] expected silu, gelu or gelu_pytorch_tanh as ") + key + "; got " + name);
 }
 
 AttentionSpec read_attention(ConfigReader& config, int64_t hidden) {
@@ -56,19 +69,6 @@ size_t read_layer_count(ConfigReader& config) {
   return static_cast<size_t>(layers);
 }
 
-/// The dimensions of a head that are turned.
-int32_t rope_dims(int32_t head_dim, double partial) {
-  const double dims = std::trunc(head_dim * partial);
-  if (!(dims >= 2 && dims <= head_dim) || std::fmod(dims, 2) != 0) {
-    throw Error(Code::kInvalidRequest,
-                "[models.config] expected partial_rotary_factor to turn an even number of a head's " +
-                    std::to_string(head_dim) + " dimensions; got " + std::to_string(partial));
-  }
-  return static_cast<int32_t>(dims);
-}
-
-}  // namespace
-
 Json rope_parameters(ConfigReader& config) {
   const Json* parameters = config.find("rope_parameters");
   const Json* scaling = config.find("rope_scaling");
@@ -88,7 +88,7 @@ ModelSpec read_decoder(ConfigReader& config, const DecoderDefaults& defaults) {
   LayerSpec layer;
   layer.attention = read_attention(config, spec.hidden);
   layer.ffn.width = config.positive("intermediate_size");
-  layer.ffn.activation = read_activation(config, defaults);
+  layer.ffn.activation = read_activation(config, defaults.activation_key, defaults.activation);
   spec.layers.assign(read_layer_count(config), layer);
   const Json parameters = rope_parameters(config);
   double partial = config.number_or("partial_rotary_factor", 1);

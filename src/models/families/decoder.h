@@ -24,6 +24,11 @@ struct DecoderDefaults {
 /// and one rope for all layers, and makes equal layers of them.
 ModelSpec read_decoder(ConfigReader& config, const DecoderDefaults& defaults);
 
+// What read_decoder() is made of, for families that have only part of it.
+ops::Activation read_activation(ConfigReader& config, const char* key, const char* otherwise);
+AttentionSpec read_attention(ConfigReader& config, int64_t hidden);
+size_t read_layer_count(ConfigReader& config);
+
 /// "sliding_attention" entries of layer_types; empty when the key is absent. Throws for other words or a
 /// wrong count.
 std::vector<bool> sliding_layers(ConfigReader& config, size_t n_layers);

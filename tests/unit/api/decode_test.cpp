@@ -90,7 +90,7 @@ http::Request http_request(const Json& test) {
 
 void check_error(const Json& expected, const base::Error& error) {
   const Json envelope = error_envelope(error)["error"];
-  EXPECT_EQ(status_of(error.code()), expected.value("status", 400)) << envelope;
+  EXPECT_EQ(error_response(error).status, expected.value("status", 400)) << envelope;
   EXPECT_EQ(envelope["type"], "invalid_request_error");
   for (const auto& [key, value] : expected.items()) {
     if (key == "status" || key == "says") continue;
@@ -151,6 +151,8 @@ TEST(Fields, the_reference_page_lists_the_same_sets) {
   const std::string page = read_file("docs/reference/openai.md");
   EXPECT_EQ(documented(page, "## Fields of POST /v1/chat/completions"), rows_of(chat_fields()));
   EXPECT_EQ(documented(page, "## Fields of POST /v1/completions"), rows_of(completion_fields()));
+  EXPECT_EQ(documented(page, "## Fields of POST /v1/embeddings"), rows_of(embedding_fields()));
+  EXPECT_EQ(documented(page, "## Fields of POST /v1/rerank"), rows_of(rerank_fields()));
 }
 
 TEST(Errors, OA_23_the_envelope_always_has_four_fields) {

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "store/digest.h"
@@ -32,8 +33,10 @@ TEST(Aliases, EachHasItsPinsAndTwoSources) {
       for (const PackagePart& part : source.parts) EXPECT_TRUE(is_hex(part.sha256, 64)) << part.package;
     }
   }
-  EXPECT_EQ(names,
-            (std::set<std::string>{"gemma3-270m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b", "smollm2"}));
+  EXPECT_EQ(names, (std::set<std::string>{"all-minilm", "gemma3-270m", "qwen2.5-coder-0.5b",
+                                          "qwen2.5-coder-1.5b", "smollm2"}));
+  EXPECT_THAT(find_alias("all-minilm")->beside, testing::Contains("1_Pooling/config.json"));
+  EXPECT_TRUE(find_alias("smollm2")->beside.empty());
   EXPECT_FALSE(find_alias("gemma3-270m")->chat);
 }
 

@@ -148,6 +148,22 @@ TEST_F(RegistryTest, AnAliasIsItsPinnedBlobOnly) {
   EXPECT_EQ(registry_.require("smollm2").repo, alias.sources[0].repo);
 }
 
+TEST_F(RegistryTest, AnAliasOfAFolderIsThereWhenAllItsFilesAre) {
+  const Alias& alias = *find_alias("all-minilm");
+  const std::string repo = alias_repo(alias);
+  add(repo, alias.file, alias.sha256, "weights");
+  EXPECT_EQ(registry_.find("all-minilm"), std::nullopt);
+  for (const std::string& file : alias.beside) add(repo, file, "e" + std::to_string(file.size()), "{}");
+  const Located located = registry_.require("all-minilm");
+  EXPECT_EQ(located.kind, Kind::kMlxDirectory);
+  EXPECT_TRUE(fs::exists(located.path / "1_Pooling/config.json"));
+  EXPECT_EQ(alias_of_file(located.path), &alias);
+  EXPECT_EQ(registry_.list().back().name, "all-minilm");
+  EXPECT_EQ(registry_.show("all-minilm").licence, "Apache-2.0");
+  EXPECT_GT(registry_.remove("all-minilm"), 0u);
+  EXPECT_EQ(registry_.find("all-minilm"), std::nullopt);
+}
+
 TEST_F(RegistryTest, RemoveLeavesLocalFilesAlone) {
   const auto file = write("work/x.gguf", "w");
   EXPECT_THROW(registry_.remove("./x.gguf"), base::Error);

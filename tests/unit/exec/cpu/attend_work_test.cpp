@@ -25,7 +25,7 @@ void expect_cover(const models::KvGroup& group, const std::vector<QueryBlock>& b
   for (const auto& [key, partitions] : seen) {
     const QueryBlock& block = blocks[static_cast<size_t>(key.first)];
     const int32_t first = first_visible(block.position, group.window) / kPartition;
-    const int32_t last = (block.position + block.n_tokens - 1) / kPartition;
+    const int32_t last = (block.end - 1) / kPartition;
     EXPECT_EQ(*partitions.begin(), first);
     EXPECT_EQ(*partitions.rbegin(), last);
     EXPECT_EQ(partitions.size(), static_cast<size_t>(last - first + 1));
@@ -45,15 +45,20 @@ TEST(AttendWork, CoversEveryPartitionOnce) {
         for (const size_t n : {size_t{1}, size_t{2}, size_t{9}}) {
           const models::KvGroup group = {1, kv_heads, 64, window};
           std::vector<QueryBlock> blocks;
-          for (size_t i = 0; i < n; ++i)
-            blocks.push_back({static_cast<int32_t>(i), static_cast<int32_t>(i * 8), i % 2 == 0 ? 1 : 8,
-                              static_cast<int32_t>(7 + i * 901)});
+          for (size_t i = 0; i < n; ++i) {
+            const int32_t tokens = i % 2 == 0 ? 1 : 8, position = static_cast<int32_t>(7 + i * 901);
+            blocks.push_back(
+                {static_cast<int32_t>(i), static_cast<int32_t>(i * 8), tokens, position, position + tokens});
+          }
+          expect_cover(group, blocks, threads);
+          if (window > 0) continue;
+          for (QueryBlock& block : blocks) block.end += 700;  // as a text that goes on
           expect_cover(group, blocks, threads);
         }
 }
 
 TEST(AttendWork, OneLongDecodeKeepsAllThreadsBusy) {
-  const AttendWork work = cut_attention({1, 1, 64, 0}, {{0, 0, 1, 4095}}, 2);
+  const AttendWork work = cut_attention({1, 1, 64, 0}, {{0, 0, 1, 4095, 4096}}, 2);
   EXPECT_EQ(work.items.size(), 16u);
   EXPECT_EQ(work.merges.size(), 1u);
 }
