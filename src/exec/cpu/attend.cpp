@@ -44,12 +44,14 @@ class AttendOperation final : public CpuOperation {
   void gather(const Context& context, const QueryBlock& block, int32_t head, ThreadScratch& scratch) const {
     const int64_t width = context.width(op_.in_q);
     const size_t bytes = static_cast<size_t>(op_.head_dim) * sizeof(float);
-    for (int32_t i = 0; i < block.n_tokens * heads_; ++i) {
-      const int64_t token = block.first_token + i / heads_;
-      const float* q = context.buffer(op_.in_q) + token * width + (head * heads_ + i % heads_) * op_.head_dim;
-      float* to = scratch.queries.data() + int64_t{i} * padded_;
-      std::memcpy(to, q, bytes);
-      std::fill(to + op_.head_dim, to + padded_, 0.0f);
+    float* to = scratch.queries.data();
+    for (int32_t token = 0; token < block.n_tokens; ++token) {
+      const float* q = context.buffer(op_.in_q) + int64_t{block.first_token + token} * width +
+                       int64_t{head} * heads_ * op_.head_dim;
+      for (int32_t h = 0; h < heads_; ++h, q += op_.head_dim, to += padded_) {
+        std::memcpy(to, q, bytes);
+        std::fill(to + op_.head_dim, to + padded_, 0.0f);
+      }
     }
     clear(scratch.merged_max, scratch.merged_sum, scratch.merged, block.n_tokens * heads_);
   }
@@ -86,12 +88,12 @@ class AttendOperation final : public CpuOperation {
                 int32_t at) const {
     const int32_t n = block.n_tokens * heads_;
     int32_t first = kTileKeys, last = 0;
-    for (int32_t i = 0; i < n; ++i) {
-      const int32_t position = block.position + i / heads_;
+    for (int32_t token = 0; token < block.n_tokens; ++token) {
+      const int32_t position = block.position + token;
       const int32_t from = std::max(0, first_visible(position, op_.window) - at);
       const int32_t to = std::min(kTileKeys, position + 1 - at);
-      scratch.first[static_cast<size_t>(i)] = from;
-      scratch.last[static_cast<size_t>(i)] = to;
+      std::fill_n(scratch.first.data() + token * heads_, heads_, from);
+      std::fill_n(scratch.last.data() + token * heads_, heads_, to);
       if (from >= to) continue;
       first = std::min(first, from);
       last = std::max(last, to);

@@ -43,6 +43,12 @@ int64_t partial_floats(const Widths& w, const Limits& limits, int32_t threads) {
   return max_partials(threads, limits.max_context) * w.queries * (padded_dim(w.dim) + 2);
 }
 
+/// Room for the columns that gate and up are joined in: whole groups of the next matrix, whole strips.
+size_t joined_floats(int32_t tokens, const Kernels& kernels) {
+  const int64_t grain = std::max<int64_t>(kernels.strips * kStripRows, 128);
+  return static_cast<size_t>(std::max(kJoinedFloats, tokens * grain));
+}
+
 ThreadScratch thread_scratch(const Widths& w, const Limits& limits, GroupSet groups, const Kernels& kernels) {
   const auto queries = static_cast<size_t>(block_queries(w, kernels));
   const size_t rows = queries * static_cast<size_t>(padded_dim(w.dim));
@@ -52,6 +58,8 @@ ThreadScratch thread_scratch(const Widths& w, const Limits& limits, GroupSet gro
   scratch.panel = Array<uint8_t>(static_cast<size_t>(codes_scratch_bytes(std::max(w.input, w.mlp))));
   scratch.head = Array<float>(static_cast<size_t>(w.dim));
   scratch.tile = Array<float>(KvCache::tile_floats(w.dim));
+  scratch.gate = Array<float>(joined_floats(limits.max_batch_tokens, kernels));
+  scratch.up = Array<float>(joined_floats(limits.max_batch_tokens, kernels));
   scratch.queries = Array<float>(rows);
   scratch.acc = Array<float>(rows);
   scratch.merged = Array<float>(rows);
@@ -65,8 +73,8 @@ ThreadScratch thread_scratch(const Widths& w, const Limits& limits, GroupSet gro
 
 size_t bytes_of(const ThreadScratch& s) {
   size_t total = s.rows.bytes() + s.panel.bytes() + s.first.bytes() + s.last.bytes();
-  for (const Array<float>* array : {&s.exact, &s.head, &s.tile, &s.queries, &s.acc, &s.merged, &s.scores,
-                                    &s.max, &s.sum, &s.merged_max, &s.merged_sum})
+  for (const Array<float>* array : {&s.exact, &s.head, &s.tile, &s.gate, &s.up, &s.queries, &s.acc, &s.merged,
+                                    &s.scores, &s.max, &s.sum, &s.merged_max, &s.merged_sum})
     total += array->bytes();
   return total;
 }
@@ -94,8 +102,6 @@ std::unique_ptr<Context> make_context(const models::Plan& plan, const Limits& li
   context->joined = ActivationRows(limits.max_batch_tokens, w.mlp, groups);
   context->keys = Array<float>(tokens * static_cast<size_t>(w.kv));
   context->values = Array<float>(tokens * static_cast<size_t>(w.kv));
-  context->gate = Array<float>(tokens * static_cast<size_t>(w.mlp));
-  context->up = Array<float>(tokens * static_cast<size_t>(w.mlp));
   context->sum = Array<float>(tokens * static_cast<size_t>(w.sum));
   for (const ops::Rope& rope : plan.ropes) {
     context->cos.emplace_back(tokens * static_cast<size_t>(rope.dims / 2));
@@ -112,7 +118,7 @@ size_t scratch_bytes(const models::Plan& plan, const Limits& limits, GroupSet gr
                      const Kernels& kernels) {
   const Widths w = widths_of(plan);
   const auto tokens = static_cast<size_t>(limits.max_batch_tokens);
-  size_t floats = tokens * static_cast<size_t>(2 * w.kv + 2 * w.mlp + w.sum) +
+  size_t floats = tokens * static_cast<size_t>(2 * w.kv + w.sum) +
                   static_cast<size_t>(partial_floats(w, limits, threads));
   for (const models::BufferSpec& buffer : plan.buffers) floats += tokens * static_cast<size_t>(buffer.width);
   for (const ops::Rope& rope : plan.ropes) floats += tokens * static_cast<size_t>(rope.dims);

@@ -20,9 +20,6 @@ Gate gate_of(ops::Activation activation) {
   return Gate::kSilu;
 }
 
-/// Of gate and of up, that are joined at a time: they fit the cache of a core.
-constexpr int64_t kJoinedFloats = 1 << 16;
-
 class MlpOperation final : public CpuOperation {
  public:
   MlpOperation(const ops::Mlp& op, const LoadContext& load)
@@ -80,22 +77,23 @@ class MlpOperation final : public CpuOperation {
 
   void join_columns(Context& context, int32_t thread, const ActivationRows& rows, int32_t m,
                     Range columns) const {
-    const int64_t cols = down_->cols();
-    const LinearPart gate = {gate_, {context.gate.data(), cols, bias_of(gate_bias_)}};
-    const LinearPart up = {up_, {context.up.data(), cols, bias_of(up_bias_)}};
+    const ThreadScratch& scratch = context.threads[static_cast<size_t>(thread)];
+    const int64_t width = columns.last - columns.first;
+    // Row by row behind each other: in rows as wide as the matrix they would share few sets of a cache.
+    const LinearPart gate = {gate_, {scratch.gate.data() - columns.first, width, bias_of(gate_bias_)}};
+    const LinearPart up = {up_, {scratch.up.data() - columns.first, width, bias_of(up_bias_)}};
     multiply_range(context, thread, gate, rows, m, units(*gate_, columns));
     multiply_range(context, thread, up, rows, m, units(*up_, columns));
-    activate(context, m, columns);
+    activate(context, scratch, m, columns);
   }
 
   /// Where integers are multiplied nobody reads the floats behind them.
-  void activate(const Context& context, int32_t m, Range columns) const {
+  void activate(const Context& context, const ThreadScratch& scratch, int32_t m, Range columns) const {
     const int64_t cols = down_->cols(), n = columns.last - columns.first;
     for (int64_t r = 0; r < m; ++r) {
-      const int64_t at = r * cols + columns.first;
-      float* gate = context.gate.data() + at;
+      float* gate = scratch.gate.data() + r * n;
       float* out = down_groups_ != 0 ? gate : context.joined.row(r, cols) + columns.first;
-      context.kernels->activate(gate_of(op_.activation), gate, context.up.data() + at, n, out);
+      context.kernels->activate(gate_of(op_.activation), gate, scratch.up.data() + r * n, n, out);
       context.joined.quantize(*context.kernels, down_groups_, out, r, cols, columns);
     }
   }

@@ -58,9 +58,14 @@ struct ThreadScratch {
   Array<uint8_t> panel;                                                         // of linear_codes
   Array<float> head;                                                            // [max head dim]
   Array<float> tile;                                                            // one KV tile
+  Array<float> gate, up;                                                        // joined_floats()
   Array<float> queries, acc, merged, scores, max, sum, merged_max, merged_sum;  // of attention
   Array<int32_t> first, last;                                                   // of attention
 };
+
+/// Of gate and of up, that are joined at a time: they fit the cache of a core. More where so many tokens take
+/// the columns of one group.
+inline constexpr int64_t kJoinedFloats = 1 << 16;
 
 /// A step with this many tokens or fewer prepares its activations on every thread.
 inline constexpr int32_t kPrivateRows = 2;
@@ -81,7 +86,6 @@ struct Context {
   ActivationRows rows;                                    // shared; what the threads' own do for few tokens
   ActivationRows joined;                                  // shared, of gate and up
   Array<float> keys, values;           // [max_tokens, kv_heads * head_dim] before they go to the cache
-  Array<float> gate, up;               // [max_tokens, largest mlp]
   Array<float> sum;                    // [max_tokens, hidden] before a post-norm
   std::vector<Array<float>> cos, sin;  // [ropes][max_tokens, dims / 2]
   Array<float> partials;               // of split attention

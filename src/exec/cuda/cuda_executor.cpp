@@ -399,10 +399,15 @@ void CudaExecutor::reset_slot(int32_t slot, std::span<const int32_t> prompt,
     s.prompts = Memory::device(bytes * 2);
   }
   if (!tokens.empty()) s.staging->copy(s.prompts.as(), tokens.data(), bytes, s.stream);
+  if (!generated.empty())
+    check(cudaMemcpyAsync(s.network->last_tokens() + slot, s.prompts.as<int32_t>() + tokens.size() - 1,
+                          sizeof(int32_t), cudaMemcpyDeviceToDevice, s.stream),
+          "copy the last token");
   const auto vocab = static_cast<size_t>(s.plan->vocab);
-  reset_counts({s.counts.as<uint32_t>() + static_cast<size_t>(slot) * vocab, s.plan->vocab},
-               {s.prompts.as<int32_t>(), static_cast<int32_t>(prompt.size()), static_cast<int32_t>(generated.size())},
-               s.stream);
+  reset_counts(
+      {s.counts.as<uint32_t>() + static_cast<size_t>(slot) * vocab, s.plan->vocab},
+      {s.prompts.as<int32_t>(), static_cast<int32_t>(prompt.size()), static_cast<int32_t>(generated.size())},
+      s.stream);
 }
 
 Ticket CudaExecutor::forward(const Batch& batch) {

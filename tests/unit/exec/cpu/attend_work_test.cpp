@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -56,6 +57,14 @@ TEST(AttendWork, OneLongDecodeKeepsAllThreadsBusy) {
   const AttendWork work = cut_attention({1, 1, 64, 0}, {{0, 0, 1, 4095}}, 2);
   EXPECT_EQ(work.items.size(), 16u);
   EXPECT_EQ(work.merges.size(), 1u);
+}
+
+TEST(AttendWork, TheBlocksOfAPromptComeHeadAfterHeadTheLongestFirst) {
+  const AttendWork work = cut_attention({1, 2, 64, 0}, {{0, 0, 16, 0}, {0, 16, 16, 16}, {0, 32, 8, 32}}, 1);
+  std::vector<std::pair<int32_t, int32_t>> order;
+  for (const AttendItem& item : work.items) order.emplace_back(item.head, item.block);
+  const std::vector<std::pair<int32_t, int32_t>> expected = {{0, 2}, {0, 1}, {0, 0}, {1, 2}, {1, 1}, {1, 0}};
+  EXPECT_EQ(order, expected);
 }
 
 }  // namespace
